@@ -1,0 +1,44 @@
+//! CRC-32C and LevelDB's mask over it. Records, blocks and filters all store the masked value.
+//!
+//! The mask exists because data that embeds its own CRCs makes a weak CRC input.
+
+const MASK_DELTA: u32 = 0xa282_ead8;
+
+/// CRC-32C of `bytes`, in hardware where the processor has the instruction.
+#[inline]
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+}
+
+/// CRC-32C of what `crc` covers followed by `bytes`.
+#[inline]
+pub(crate) fn extend(crc: u32, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc, bytes)
+}
+
+#[inline]
+pub(crate) fn mask(crc: u32) -> u32 {
+    crc.rotate_right(15).wrapping_add(MASK_DELTA)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Vectors of RFC 3720, section B.4.
+    #[test]
+    fn standard_vectors() {
+        assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
+        let ascending: Vec<u8> = (0..32).collect();
+        assert_eq!(crc32c(&ascending), 0x46dd_794e);
+    }
+
+    #[test]
+    fn extends_and_masks() {
+        assert_eq!(crc32c(b"hello world"), extend(crc32c(b"hello "), b"world"));
+        let crc = crc32c(b"foo");
+        assert_ne!(crc, mask(crc));
+        assert_ne!(crc, mask(mask(crc)));
+    }
+}

@@ -1,0 +1,49 @@
+//! The iterator that every sorted source offers: memtables, blocks, tables, levels, merges.
+//!
+//! Movement returns a `Result`, so that an error cannot pass as the end. After an error the
+//! iterator is invalid until the next successful seek.
+
+use crate::base::error::Result;
+
+pub(crate) trait InternalIterator: Send {
+    /// True when on an entry; only then may `key` and `value` be called.
+    fn valid(&self) -> bool;
+    fn seek_to_first(&mut self) -> Result<()>;
+    fn seek_to_last(&mut self) -> Result<()>;
+    /// Moves to the first entry whose internal key is not less than `target`.
+    fn seek(&mut self, target: &[u8]) -> Result<()>;
+    /// Needs `valid()`.
+    fn next(&mut self) -> Result<()>;
+    /// Needs `valid()`.
+    fn prev(&mut self) -> Result<()>;
+    /// The internal key (for an index iterator, its separator).
+    fn key(&self) -> &[u8];
+    fn value(&self) -> &[u8];
+}
+
+impl<I: InternalIterator + ?Sized> InternalIterator for Box<I> {
+    fn valid(&self) -> bool {
+        (**self).valid()
+    }
+    fn seek_to_first(&mut self) -> Result<()> {
+        (**self).seek_to_first()
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        (**self).seek_to_last()
+    }
+    fn seek(&mut self, target: &[u8]) -> Result<()> {
+        (**self).seek(target)
+    }
+    fn next(&mut self) -> Result<()> {
+        (**self).next()
+    }
+    fn prev(&mut self) -> Result<()> {
+        (**self).prev()
+    }
+    fn key(&self) -> &[u8] {
+        (**self).key()
+    }
+    fn value(&self) -> &[u8] {
+        (**self).value()
+    }
+}

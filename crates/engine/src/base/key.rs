@@ -1,0 +1,160 @@
+//! Internal keys: a user key followed by an eight-byte tag.
+//!
+//! **Layout.** `user key | tag`, where the little-endian `tag = seqno << 8 | kind`. Kinds: 0 is a
+//! deletion, 1 a value. A lookup seeks `(key, seqno, 1)`: the highest kind, so that it finds every
+//! entry of that sequence number.
+
+use std::fmt;
+
+/// Bytes of the tag behind each user key.
+pub(crate) const TAG_BYTES: usize = 8;
+/// The greatest sequence number the format can hold.
+pub(crate) const SEQNO_MAX: SeqNo = SeqNo((1 << 56) - 1);
+/// The tag that sorts before all others of the same user key.
+pub(crate) const SEEK_TAG_MAX: u64 = SEQNO_MAX.0 << 8 | ValueKind::Value as u64;
+
+/// The number of a write: later writes have greater ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SeqNo(pub u64);
+
+impl SeqNo {
+    /// The number `count` writes later.
+    #[must_use]
+    pub(crate) fn plus(self, count: u64) -> Self {
+        SeqNo(self.0 + count)
+    }
+}
+
+impl fmt::Display for SeqNo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What an entry says about its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ValueKind {
+    /// The key was deleted.
+    Deletion = 0,
+    /// The key has a value.
+    Value = 1,
+}
+
+impl ValueKind {
+    #[inline]
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            0 => Some(ValueKind::Deletion),
+            1 => Some(ValueKind::Value),
+            _ => None,
+        }
+    }
+}
+
+#[inline]
+pub(crate) fn pack_tag(seqno: SeqNo, kind: ValueKind) -> u64 {
+    seqno.0 << 8 | kind as u64
+}
+
+/// The user key of an internal key; of bytes too short to be one, nothing.
+#[inline]
+pub(crate) fn user_key(internal: &[u8]) -> &[u8] {
+    &internal[..internal.len().saturating_sub(TAG_BYTES)]
+}
+
+/// The tag of an internal key; of bytes too short to be one, zero.
+#[inline]
+pub(crate) fn tag_of(internal: &[u8]) -> u64 {
+    internal.last_chunk::<TAG_BYTES>().map_or(0, |tag| u64::from_le_bytes(*tag))
+}
+
+#[inline]
+pub(crate) fn split(internal: &[u8]) -> (&[u8], u64) {
+    (user_key(internal), tag_of(internal))
+}
+
+#[inline]
+pub(crate) fn seqno_of(internal: &[u8]) -> SeqNo {
+    SeqNo(tag_of(internal) >> 8)
+}
+
+/// An internal key taken apart; `None` if it is too short or of an unknown kind.
+#[inline]
+pub(crate) fn parse(internal: &[u8]) -> Option<ParsedKey<'_>> {
+    let (user, tag) = internal.split_last_chunk::<TAG_BYTES>()?;
+    let tag = u64::from_le_bytes(*tag);
+    Some(ParsedKey { user, seqno: SeqNo(tag >> 8), kind: ValueKind::from_byte(tag as u8)? })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ParsedKey<'a> {
+    pub(crate) user: &'a [u8],
+    pub(crate) seqno: SeqNo,
+    pub(crate) kind: ValueKind,
+}
+
+/// An owned internal key; a lookup's seek target, or a table's bound.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InternalKey(Vec<u8>);
+
+impl InternalKey {
+    pub(crate) fn new(user: &[u8], seqno: SeqNo, kind: ValueKind) -> Self {
+        let mut bytes = Vec::with_capacity(user.len() + TAG_BYTES);
+        bytes.extend_from_slice(user);
+        bytes.extend_from_slice(&pack_tag(seqno, kind).to_le_bytes());
+        InternalKey(bytes)
+    }
+
+    /// Where a search for `user` as of `seqno` starts.
+    pub(crate) fn seek_to(user: &[u8], seqno: SeqNo) -> Self {
+        InternalKey::new(user, seqno, ValueKind::Value)
+    }
+
+    /// `None` unless the bytes hold a tag.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        (bytes.len() >= TAG_BYTES).then(|| InternalKey(bytes.to_vec()))
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    pub(crate) fn user(&self) -> &[u8] {
+        user_key(&self.0)
+    }
+
+    pub(crate) fn seqno(&self) -> SeqNo {
+        seqno_of(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_round_trip() {
+        for user in [&b""[..], b"k", b"hello", b"longggggggggggggggggggggg"] {
+            for seqno in [1, 2, 3, (1 << 8) - 1, 1 << 8, (1 << 32) + 1, SEQNO_MAX.0] {
+                for kind in [ValueKind::Value, ValueKind::Deletion] {
+                    let key = InternalKey::new(user, SeqNo(seqno), kind);
+                    let parsed = parse(key.as_bytes()).unwrap();
+                    assert_eq!(parsed, ParsedKey { user, seqno: SeqNo(seqno), kind });
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn short_and_unknown_keys_are_refused() {
+        assert_eq!(parse(b""), None);
+        assert_eq!(parse(&[0; 7]), None);
+        assert_eq!(parse(&[2, 0, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(InternalKey::from_bytes(&[0; 7]), None);
+    }
+}

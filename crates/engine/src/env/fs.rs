@@ -1,0 +1,109 @@
+//! The file system seam. Syncs of files and of folders are explicit calls, and every call that
+//! changes the disk says from which [`Site`] it comes, so that crash tests can stop before and
+//! after each.
+//!
+//! What an implementation promises, and no more: a successful `sync` makes a file's bytes and size
+//! durable; a successful `sync_dir` makes a folder's entries durable. Nothing orders unsynced work.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::error::Result;
+use crate::env::site::Site;
+
+/// Files and folders by path. Errors name the path.
+pub trait FileSystem: Send + Sync {
+    /// Makes an empty file for writing, replacing what was there.
+    fn create(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>>;
+
+    /// Opens a file for reading at any offset.
+    fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
+
+    /// Size and kind of what is at `path`; [`ErrorKind::NotFound`](crate::ErrorKind) if nothing is.
+    fn metadata(&self, path: &Path) -> Result<Metadata>;
+
+    /// The names in a folder, in any order. Names that are not UTF-8 are left out: none is ours.
+    fn list(&self, dir: &Path) -> Result<Vec<String>>;
+
+    /// Makes a folder and its missing parents; fine if it exists.
+    fn create_dir(&self, dir: &Path, site: Site) -> Result<()>;
+
+    /// Removes an empty folder.
+    fn remove_dir(&self, dir: &Path, site: Site) -> Result<()>;
+
+    /// Removes a file.
+    fn remove_file(&self, path: &Path, site: Site) -> Result<()>;
+
+    /// Moves a file, replacing what is at `to`, atomically.
+    fn rename(&self, from: &Path, to: &Path, site: Site) -> Result<()>;
+
+    /// Gives the file at `from` a second name `to`, which must be free.
+    fn hard_link(&self, from: &Path, to: &Path, site: Site) -> Result<()>;
+
+    /// Makes the names in `dir` durable: creations, renames and removals done before the call.
+    fn sync_dir(&self, dir: &Path, site: Site) -> Result<()>;
+
+    /// Takes the lock file at `path`, creating it if need be, without waiting. The lock is told by
+    /// the file's identity, not its name, and shuts out LevelDB too. Dropping the value releases
+    /// it; the file stays. [`ErrorKind::Locked`](crate::ErrorKind) if it is held.
+    fn lock(&self, path: &Path, site: Site) -> Result<Box<dyn FileLock>>;
+}
+
+/// What [`FileSystem::metadata`] tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    /// Length in bytes.
+    pub len: u64,
+    /// True for a folder.
+    pub is_dir: bool,
+}
+
+/// A file being written front to back. Nothing is buffered here: callers hand over large pieces.
+pub trait WritableFile: Send {
+    /// Writes `data` at the end. After an error the file's tail is unknown.
+    fn append(&mut self, data: &[u8], site: Site) -> Result<()>;
+
+    /// Makes all appended bytes and the file's size durable. After an error nothing is known, and
+    /// a second call means nothing.
+    fn sync(&mut self, site: Site) -> Result<()>;
+
+    /// Closes the file and reports what dropping it would swallow. Does not sync. No other call may
+    /// follow.
+    fn close(&mut self, site: Site) -> Result<()>;
+}
+
+/// An open file to read at any offset, from many threads at once. It stays readable after its
+/// name is removed.
+pub trait RandomAccessFile: Send + Sync {
+    /// Fills `buf` from `offset` on; returns fewer bytes only at the file's end.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
+
+    /// The file's length when it was opened (files being read do not grow, save a live WAL).
+    fn len(&self) -> u64;
+
+    /// True if the file was empty when opened.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its path, for error messages.
+    fn path(&self) -> &Path;
+}
+
+/// A held lock; dropping it releases it.
+pub trait FileLock: Send + Sync {}
+
+/// Reads a whole file of at most `bytes_max` bytes.
+pub(crate) fn read_whole(fs: &dyn FileSystem, path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
+    use crate::base::error::Error;
+    let file = fs.open(path)?;
+    if file.len() > bytes_max {
+        let message = format!("file has {} bytes, more than {bytes_max}", file.len());
+        return Err(Error::corruption(message).in_file(path));
+    }
+    // The length is bounded above, so it fits a usize.
+    let mut bytes = vec![0; file.len() as usize];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
