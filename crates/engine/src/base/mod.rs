@@ -11,4 +11,5 @@ pub(crate) mod iter;
 pub(crate) mod key;
 pub(crate) mod merging;
 pub(crate) mod metrics;
+pub(crate) mod slot;
 pub(crate) mod sync;

@@ -1,0 +1,1 @@
+//! K-way merge of sorted sources, both directions.
