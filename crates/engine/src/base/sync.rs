@@ -7,6 +7,7 @@
 //! into a process that can no longer close its database.
 
 use std::ops::{Deref, DerefMut};
+pub(crate) use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The order in which locks may be taken; the table with what each guards is in `ARCHITECTURE.md`.

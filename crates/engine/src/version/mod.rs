@@ -1,1 +1,117 @@
-//! stub
+//! Floor 4: which tables make up the database, slot by slot, and how one set follows another.
+//! Read paths search a [`Version`]; flush and compaction replace it by installing edits.
+//!
+//! **Invariants.**
+//! - A3 (order): for one user key, every entry found earlier in the search order is newer.
+//! - A5 (disjoint): tables in a sorted slot share no user key. Databases written by LevelDB may
+//!   share one border key between neighbours; the right-hand table is then the older.
+//!
+//! A version is immutable and shared: a new one clones only the slots an edit touches.
+
+pub(crate) mod builder;
+pub(crate) mod check;
+pub(crate) mod level_iter;
+pub(crate) mod lookup;
+pub(crate) mod manifest_log;
+pub(crate) mod recover;
+pub(crate) mod table_meta;
+
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::sync::Arc;
+
+use crate::base::comparator::UserOrder;
+use crate::base::slot::{Level, SLOTS, Slot};
+use crate::format::filename::FileNumber;
+use crate::version::table_meta::TableMeta;
+
+/// The tables of one slot, in the order in which reads look: by key where the slot is sorted,
+/// newest first elsewhere.
+pub(crate) type Tables = Arc<Vec<Arc<TableMeta>>>;
+
+/// An immutable set of tables.
+#[derive(Clone, Default)]
+pub(crate) struct Version {
+    slots: [Tables; SLOTS],
+}
+
+/// A range of user keys, both ends included; `None` is open.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeyRange<'a> {
+    pub(crate) from: Option<&'a [u8]>,
+    pub(crate) to: Option<&'a [u8]>,
+}
+
+impl<'a> KeyRange<'a> {
+    pub(crate) fn closed(from: &'a [u8], to: &'a [u8]) -> Self {
+        KeyRange { from: Some(from), to: Some(to) }
+    }
+
+    pub(crate) fn meets(&self, order: &UserOrder, table: &TableMeta) -> bool {
+        self.from.is_none_or(|from| order.compare(table.largest.user(), from).is_ge())
+            && self.to.is_none_or(|to| order.compare(table.smallest.user(), to).is_le())
+    }
+}
+
+impl Version {
+    pub(crate) fn slot(&self, slot: Slot) -> &[Arc<TableMeta>] {
+        &self.slots[slot.index()]
+    }
+
+    pub(crate) fn shared_slot(&self, slot: Slot) -> &Tables {
+        &self.slots[slot.index()]
+    }
+
+    pub(crate) fn slots(&self) -> impl DoubleEndedIterator<Item = (Slot, &[Arc<TableMeta>])> {
+        Slot::all().map(|slot| (slot, self.slot(slot)))
+    }
+
+    /// Every table with its slot, in search order.
+    pub(crate) fn tables(&self) -> impl DoubleEndedIterator<Item = (Slot, &Arc<TableMeta>)> {
+        self.slots().flat_map(|(slot, tables)| tables.iter().map(move |table| (slot, table)))
+    }
+
+    /// Every table with its place in the search order. Within a sorted slot the position counts
+    /// too: it tells which of two tables that share a border key is the older.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = (Place, &Arc<TableMeta>)> {
+        self.slots().flat_map(|(slot, tables)| {
+            let place = move |position| Place { slot, position };
+            tables.iter().enumerate().map(move |(position, table)| (place(position), table))
+        })
+    }
+
+    pub(crate) fn find(&self, number: FileNumber) -> Option<(Slot, &Arc<TableMeta>)> {
+        self.tables().find(|(_, table)| table.number == number)
+    }
+
+    pub(crate) fn level_tables(&self, level: Level) -> impl Iterator<Item = &Arc<TableMeta>> {
+        self.tables().filter(move |(slot, _)| slot.level == level).map(|(_, table)| table)
+    }
+
+    pub(crate) fn level_bytes(&self, level: Level) -> u64 {
+        self.level_tables(level).map(|table| table.size).sum()
+    }
+
+    /// Tables of `slot` that hold keys in `range`, in the slot's order.
+    pub(crate) fn overlapping<'v>(
+        &'v self,
+        order: &UserOrder,
+        slot: Slot,
+        range: KeyRange<'_>,
+    ) -> Vec<&'v Arc<TableMeta>> {
+        self.slot(slot).iter().filter(|table| range.meets(order, table)).collect()
+    }
+
+    /// The deepest level that holds a table.
+    pub(crate) fn deepest_level(&self) -> Option<Level> {
+        self.tables().next_back().map(|(slot, _)| slot.level)
+    }
+}
+
+/// A table's place in the search order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) slot: Slot,
+    pub(crate) position: usize,
+}

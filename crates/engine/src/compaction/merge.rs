@@ -1,0 +1,165 @@
+//! The one merge loop: a job's inputs become tables. Local lanes, manual compactions and repair all
+//! end here.
+
+use std::sync::Arc;
+
+use crate::base::error::{Error, Result};
+use crate::base::iter::InternalIterator;
+use crate::base::key;
+use crate::base::merging::MergingIter;
+use crate::compaction::cut::Cutter;
+use crate::compaction::executor::JobContext;
+use crate::compaction::job::{Built, Job, Output};
+use crate::compaction::retention::{Retention, Verdict};
+use crate::format::filename::FileNumber;
+use crate::format::table::{ScanOptions, TableBuilder};
+use crate::version::level_iter::{LevelIter, Source};
+use crate::version::table_meta::TableStats;
+
+/// Entries between looks at the cancel flag.
+const CANCEL_INTERVAL: u64 = 1024;
+
+pub(crate) fn run(job: &Job, context: &JobContext<'_>) -> Result<Output> {
+    let mut input = inputs(job, context)?;
+    let mut output = Writer { context, open: None, done: Output::default() };
+    let merged = merge(job, context, &mut input, &mut output);
+    match merged.and_then(|()| output.finish()) {
+        Ok(mut done) => {
+            done.bytes_read = job.input_bytes();
+            Ok(done)
+        }
+        Err(error) => {
+            output.discard();
+            Err(error)
+        }
+    }
+}
+
+fn merge(
+    job: &Job,
+    context: &JobContext<'_>,
+    input: &mut impl InternalIterator,
+    output: &mut Writer<'_>,
+) -> Result<()> {
+    let mut retention = Retention::new(&context.order.user, &job.snapshots, &job.below);
+    let mut cutter = Cutter::new(&job.cut, context.order);
+    let mut entries = 0u64;
+    input.seek_to_first()?;
+    while input.valid() {
+        entries += 1;
+        if entries.is_multiple_of(CANCEL_INTERVAL) {
+            context.check_cancelled()?;
+        }
+        let Some(parsed) = key::parse(input.key()) else {
+            let message = format!("job {}: corrupted internal key in an input table", job.id);
+            return Err(Error::corruption(message));
+        };
+        match retention.judge(&parsed) {
+            Verdict::Drop => output.done.entries_dropped += 1,
+            verdict => {
+                let first = verdict == Verdict::KeepFirst;
+                if first && cutter.cuts_before(input.key(), output.bytes()) {
+                    output.end_table()?;
+                }
+                output.add(input.key(), input.value())?;
+            }
+        }
+        input.next()?;
+    }
+    Ok(())
+}
+
+/// Tables of a sorted slot follow each other; all others are sources of their own.
+fn inputs(job: &Job, context: &JobContext<'_>) -> Result<MergingIter<Source>> {
+    let mut sources = Vec::new();
+    for (slot, tables) in &job.inputs {
+        if slot.is_sorted() {
+            let level = LevelIter::new(
+                context.order.clone(),
+                Arc::clone(context.cache),
+                ScanOptions::for_compaction(),
+                Arc::clone(tables),
+            );
+            sources.push(Source::Level(level));
+        } else {
+            for meta in tables.iter() {
+                let table = context.cache.get(meta.number, meta.size)?;
+                sources.push(Source::Table(table.iter(ScanOptions::for_compaction())));
+            }
+        }
+    }
+    Ok(MergingIter::new(context.order.clone(), sources))
+}
+
+/// Writes output tables one after the other.
+struct Writer<'a> {
+    context: &'a JobContext<'a>,
+    open: Option<(FileNumber, TableBuilder)>,
+    done: Output,
+}
+
+impl Writer<'_> {
+    fn bytes(&self) -> u64 {
+        self.open.as_ref().map_or(0, |(_, builder)| builder.estimated_bytes())
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.open.is_none() {
+            let number = (self.context.new_number)();
+            let file = self.context.store.create(number)?;
+            let builder = TableBuilder::new(file, self.context.table.clone());
+            self.open = Some((number, builder));
+        }
+        let (_, builder) = self.open.as_mut().expect("opened just above");
+        builder.add(key, value)
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        let Some((number, builder)) = self.open.take() else { return Ok(()) };
+        let built = builder.finish();
+        let summary = match built {
+            Ok(summary) => summary,
+            Err(error) => {
+                self.remove(number);
+                return Err(error);
+            }
+        };
+        self.done.bytes_written += summary.bytes;
+        let stats = TableStats {
+            entries: summary.properties.entries,
+            deletions: summary.properties.deletions,
+        };
+        self.done.tables.push(Built {
+            number,
+            size: summary.bytes,
+            smallest: summary.smallest,
+            largest: summary.largest,
+            stats,
+        });
+        Ok(())
+    }
+
+    /// Ends the last table and makes all names durable (rule R1).
+    fn finish(&mut self) -> Result<Output> {
+        self.end_table()?;
+        if !self.done.tables.is_empty() {
+            self.context.store.sync_names()?;
+        }
+        Ok(std::mem::take(&mut self.done))
+    }
+
+    /// Removes what a failed job made. Failing at that leaves orphans, which the next open sweeps.
+    fn discard(&mut self) {
+        if let Some((number, builder)) = self.open.take() {
+            builder.abandon();
+            self.remove(number);
+        }
+        for built in std::mem::take(&mut self.done.tables) {
+            self.remove(built.number);
+        }
+    }
+
+    fn remove(&self, number: FileNumber) {
+        let _ = self.context.store.remove(number);
+    }
+}

@@ -1,0 +1,113 @@
+//! May this entry be dropped? Asked by the merge loop for every entry, in key order.
+//!
+//! **Invariants.**
+//! - An entry goes if a newer one of its user key is seen by every snapshot that sees it.
+//! - A6: a deletion goes if, besides, every snapshot sees it and no table after the target in the
+//!   search order, `SstLog` slots included, can hold its key.
+
+use crate::base::comparator::UserOrder;
+use crate::base::key::{ParsedKey, SeqNo, ValueKind};
+use crate::version::Tables;
+
+/// Decides over one ascending stream of entries.
+pub(crate) struct Retention<'a> {
+    order: &'a UserOrder,
+    snapshots: &'a [SeqNo],
+    below: Vec<Cursor<'a>>,
+    user: Vec<u8>,
+    has_user: bool,
+    /// The first snapshot that sees the last kept-or-dropped entry of the current user key.
+    seen_by: usize,
+}
+
+/// A position in one slot's tables that moves forward with the keys.
+struct Cursor<'a> {
+    tables: &'a Tables,
+    sorted_from: Option<usize>,
+}
+
+/// What to do with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Keep it; it is the first entry of its user key.
+    KeepFirst,
+    /// Keep it; it is a further version of the same user key.
+    KeepOlder,
+    Drop,
+}
+
+impl<'a> Retention<'a> {
+    /// `snapshots` ascend; the last is the sequence number at the job's start. `below` holds the
+    /// tables after the target, slot by slot; `sorted` ones may be searched with a cursor.
+    pub(crate) fn new(order: &'a UserOrder, snapshots: &'a [SeqNo], below: &'a [Tables]) -> Self {
+        let cursor = |tables: &'a Tables| {
+            let disjoint = tables.windows(2).all(|pair| {
+                order.compare(pair[0].largest.user(), pair[1].smallest.user()).is_lt()
+            });
+            Cursor { tables, sorted_from: disjoint.then_some(0) }
+        };
+        Retention {
+            order,
+            snapshots,
+            below: below.iter().map(cursor).collect(),
+            user: Vec::new(),
+            has_user: false,
+            seen_by: usize::MAX,
+        }
+    }
+
+    pub(crate) fn judge(&mut self, entry: &ParsedKey<'_>) -> Verdict {
+        let first = !self.has_user || self.order.compare(&self.user, entry.user).is_ne();
+        if first {
+            self.user.clear();
+            self.user.extend_from_slice(entry.user);
+            self.has_user = true;
+            self.seen_by = usize::MAX;
+        }
+        // The entry is visible to the snapshots from `stripe` on; the one before it in the stream,
+        // which is newer, to those from `seen_by` on. Equal stripes: nobody sees this one.
+        let stripe = self.stripe(entry.seqno);
+        let shadowed = !first && stripe >= self.seen_by;
+        self.seen_by = self.seen_by.min(stripe);
+        if shadowed {
+            return Verdict::Drop;
+        }
+        if entry.kind == ValueKind::Deletion && stripe == 0 && !self.exists_below(entry.user) {
+            return Verdict::Drop;
+        }
+        if first { Verdict::KeepFirst } else { Verdict::KeepOlder }
+    }
+
+    /// The first snapshot that sees `seqno`. Entries newer than the job's start have none of their
+    /// own: they cannot be among its inputs, and count as seen by nobody yet.
+    #[inline]
+    fn stripe(&self, seqno: SeqNo) -> usize {
+        if self.snapshots.len() == 1 {
+            return usize::from(seqno > self.snapshots[0]);
+        }
+        self.snapshots.partition_point(|snapshot| *snapshot < seqno)
+    }
+
+    fn exists_below(&mut self, user: &[u8]) -> bool {
+        let order = self.order;
+        self.below.iter_mut().any(|cursor| cursor.may_hold(order, user))
+    }
+}
+
+impl Cursor<'_> {
+    fn may_hold(&mut self, order: &UserOrder, user: &[u8]) -> bool {
+        let Some(from) = &mut self.sorted_from else {
+            return self.tables.iter().any(|table| {
+                order.compare(table.smallest.user(), user).is_le()
+                    && order.compare(table.largest.user(), user).is_ge()
+            });
+        };
+        while let Some(table) = self.tables.get(*from) {
+            if order.compare(table.largest.user(), user).is_ge() {
+                return order.compare(table.smallest.user(), user).is_le();
+            }
+            *from += 1;
+        }
+        false
+    }
+}

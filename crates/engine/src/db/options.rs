@@ -1,0 +1,192 @@
+//! What a user can set, with LevelDB's names and defaults where LevelDB has them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::base::comparator::Comparator;
+use crate::base::event::EventListener;
+use crate::db::read::snapshot::Snapshot;
+use crate::env::Env;
+use crate::format::table::cache::Cache;
+use crate::format::table::compress::Compression;
+use crate::format::table::filter::FilterPolicy;
+
+/// How a database is opened. Plain data: fill in what differs from the default.
+///
+/// ```
+/// let options = siltstone::Options { create_if_missing: true, ..Default::default() };
+/// assert_eq!(options.write_buffer_size, 4 << 20);
+/// ```
+///
+/// Numbers outside the ranges given are moved to the nearest bound at open, as LevelDB does;
+/// [`Db::options`](crate::Db::options) tells what is in force.
+#[derive(Clone)]
+pub struct Options {
+    /// Order of keys; `None` is bytewise. Must be the one the database was made with.
+    pub comparator: Option<Arc<dyn Comparator>>,
+    /// Make the database if it is not there. Default: false.
+    pub create_if_missing: bool,
+    /// Refuse to open a database that is there. Default: false.
+    pub error_if_exists: bool,
+    /// Fail on any damage in a log, torn tails apart, instead of keeping the writes before it.
+    /// Damage to writes that a sync had promised fails the open either way. Default: false.
+    pub paranoid_checks: bool,
+    /// Files, clock, threads and seed. Default: the operating system's.
+    pub env: Env,
+    /// Told of flushes, compactions, stalls and failures. Default: none.
+    pub listeners: Vec<Arc<dyn EventListener>>,
+    /// Keep a text log of events, `LOG`, in the database folder, as LevelDB does. Default: true.
+    pub info_log: bool,
+    /// Bytes of writes gathered in memory before they are written as a table; 64 KiB to 1 GiB.
+    /// Default: 4 MiB.
+    pub write_buffer_size: usize,
+    /// Write buffers that may wait to be written as tables while another takes writes; 1 to 16.
+    /// Default: 2 (LevelDB: 1).
+    pub max_immutable_memtables: usize,
+    /// Files the database may hold open; 74 to 50,000. Default: 1000.
+    pub max_open_files: usize,
+    /// Cache of decompressed blocks; `None` is a private one of 8 MiB. May be shared by databases.
+    pub block_cache: Option<Arc<dyn Cache>>,
+    /// Bytes of entries in a block before compression; 1 KiB to 4 MiB. Default: 4096.
+    pub block_size: usize,
+    /// Keys between restart points in a block, at least 1. Default: 16.
+    pub block_restart_interval: usize,
+    /// Bytes of a table before the next one begins; 1 MiB to 1 GiB. Default: 2 MiB.
+    pub max_file_size: usize,
+    /// Compression of blocks. Default: Snappy.
+    pub compression: Compression,
+    /// Recover the last log's writes into memory instead of writing them as a table. The log is
+    /// copied into a fresh, synced one first, so unlike LevelDB's option it is safe after a crash.
+    /// Default: false.
+    pub reuse_logs: bool,
+    /// Filter that spares reads of tables that lack a key. Default: none.
+    pub filter_policy: Option<Arc<dyn FilterPolicy>>,
+    /// Compact tables that reads often visit in vain, as LevelDB does. It makes reads write; off by
+    /// default.
+    pub seek_compaction: bool,
+    /// Tables in level 0 at which it is compacted, writes are slowed, and writes stop. Defaults: 4,
+    /// 8 and 12.
+    pub level0: Level0Limits,
+    /// Bytes of level 1 before it is compacted; each deeper level holds ten times more. Default:
+    /// 10 MiB.
+    pub level1_bytes: u64,
+    /// Compactions that may run side by side; 1 to 16. Default: 2.
+    pub compaction_lanes: usize,
+    /// Who does background work. Default: lanes of the database's own.
+    pub background: Background,
+    /// Take the numbers above as they are, without moving them into their ranges. For experiments.
+    /// Default: false.
+    pub unclamped: bool,
+}
+
+/// When level 0 is compacted and how it holds writers back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level0Limits {
+    /// Tables at which a compaction starts.
+    pub compact: usize,
+    /// Tables from which writes are slowed.
+    pub slow_down: usize,
+    /// Tables at which writes wait.
+    pub stop: usize,
+}
+
+impl Default for Level0Limits {
+    fn default() -> Self {
+        Level0Limits { compact: 4, slow_down: 8, stop: 12 }
+    }
+}
+
+/// Who flushes, compacts and removes files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Background {
+    /// Threads that the database starts, and joins when it closes.
+    #[default]
+    Lanes,
+    /// Nobody but the caller, one step at a time with
+    /// [`Db::run_background_step`](crate::Db::run_background_step). A writer that finds no room
+    /// takes the steps itself. For simulation and tests.
+    ByHand,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            comparator: None,
+            create_if_missing: false,
+            error_if_exists: false,
+            paranoid_checks: false,
+            env: Env::default(),
+            listeners: Vec::new(),
+            info_log: true,
+            write_buffer_size: 4 << 20,
+            max_immutable_memtables: 2,
+            max_open_files: 1000,
+            block_cache: None,
+            block_size: 4096,
+            block_restart_interval: 16,
+            max_file_size: 2 << 20,
+            compression: Compression::default(),
+            reuse_logs: false,
+            filter_policy: None,
+            seek_compaction: false,
+            level0: Level0Limits::default(),
+            level1_bytes: 10 << 20,
+            compaction_lanes: 2,
+            background: Background::default(),
+            unclamped: false,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let comparator = self.comparator.as_ref().map(|comparator| comparator.name().to_owned());
+        let filter = self.filter_policy.as_ref().map(|filter| filter.name().to_owned());
+        f.debug_struct("Options")
+            .field("comparator", &comparator)
+            .field("create_if_missing", &self.create_if_missing)
+            .field("error_if_exists", &self.error_if_exists)
+            .field("paranoid_checks", &self.paranoid_checks)
+            .field("write_buffer_size", &self.write_buffer_size)
+            .field("max_immutable_memtables", &self.max_immutable_memtables)
+            .field("max_open_files", &self.max_open_files)
+            .field("block_size", &self.block_size)
+            .field("block_restart_interval", &self.block_restart_interval)
+            .field("max_file_size", &self.max_file_size)
+            .field("compression", &self.compression)
+            .field("reuse_logs", &self.reuse_logs)
+            .field("filter_policy", &filter)
+            .field("seek_compaction", &self.seek_compaction)
+            .field("level0", &self.level0)
+            .field("level1_bytes", &self.level1_bytes)
+            .field("compaction_lanes", &self.compaction_lanes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How one read is done.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    /// Verify the checksum of every block read from disk. Default: true (LevelDB: false, which
+    /// returns flipped bits as data).
+    pub verify_checksums: bool,
+    /// Keep blocks read in the block cache. Turn off for scans larger than the cache. Default: true.
+    pub fill_cache: bool,
+    /// Read as of this snapshot; `None` is now.
+    pub snapshot: Option<Snapshot>,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions { verify_checksums: true, fill_cache: true, snapshot: None }
+    }
+}
+
+/// How one write is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Return only when the write, and every write before it, survives a power cut. Without it a
+    /// write survives the death of the process, and a power cut loses at most the latest writes.
+    /// Default: false.
+    pub sync: bool,
+}

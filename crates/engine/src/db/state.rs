@@ -1,0 +1,82 @@
+//! All that the state lock guards: memtables, the current version, jobs, and the first failure.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::error::{Error, ErrorKind};
+use crate::base::slot::LEVELS;
+use crate::compaction::in_flight::InFlight;
+use crate::compaction::policy::CompactionPolicy;
+use crate::db::super_version::SuperVersion;
+use crate::format::filename::FileNumber;
+use crate::memtable::MemTable;
+use crate::version::Version;
+
+/// A memtable and the log that holds its writes.
+#[derive(Clone)]
+pub(crate) struct Logged {
+    pub(crate) table: Arc<MemTable>,
+    pub(crate) wal: FileNumber,
+}
+
+pub(crate) struct State {
+    pub(crate) memtable: Logged,
+    /// Oldest first: the order in which they are flushed.
+    pub(crate) immutables: VecDeque<Logged>,
+    pub(crate) version: Arc<Version>,
+    pub(crate) policy: Box<dyn CompactionPolicy>,
+    pub(crate) in_flight: InFlight,
+    pub(crate) next_job: u64,
+    pub(crate) flushing: bool,
+    /// Background work that failed and will be tried again; cleared by the next success.
+    pub(crate) retrying: Option<Error>,
+    /// The failure that ended writing; only reopening clears it.
+    pub(crate) failed: Option<Error>,
+    pub(crate) closing: bool,
+    pub(crate) level_stats: [LevelStats; LEVELS],
+}
+
+/// What `leveldb.stats` shows of a level, since open.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LevelStats {
+    pub(crate) elapsed: Duration,
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
+}
+
+impl State {
+    pub(crate) fn super_version(&self) -> Arc<SuperVersion> {
+        Arc::new(SuperVersion {
+            memtable: Arc::clone(&self.memtable.table),
+            immutables: self.immutables.iter().rev().map(|entry| entry.table.clone()).collect(),
+            version: Arc::clone(&self.version),
+        })
+    }
+
+    /// The oldest log that memtables other than the first `flushed` immutables need.
+    pub(crate) fn wal_floor(&self, flushed: usize) -> FileNumber {
+        let waiting = self.immutables.iter().skip(flushed).map(|entry| entry.wal);
+        waiting.fold(self.memtable.wal, FileNumber::min)
+    }
+
+    pub(crate) fn new_job(&mut self) -> u64 {
+        self.next_job += 1;
+        self.next_job
+    }
+
+    /// The error that a writer gets, if writing has ended.
+    pub(crate) fn refusal(&self) -> Option<Error> {
+        if self.closing {
+            return Some(Error::new(ErrorKind::Closed, "the database is closed"));
+        }
+        let cause = self.failed.clone()?;
+        let message = format!("writes ended after an earlier failure ({cause}); reopen");
+        Some(cause.because(ErrorKind::ReadOnly, message))
+    }
+
+    /// Keeps the first failure: later ones are its consequences.
+    pub(crate) fn fail(&mut self, error: Error) {
+        self.failed.get_or_insert(error);
+    }
+}

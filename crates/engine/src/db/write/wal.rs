@@ -1,0 +1,137 @@
+//! The write-ahead log being written: batches framed as records, sync marks, and the segment seam.
+//!
+//! **Invariants.**
+//! - W1 (rule R2): the log's name is durable before its first sync is reported.
+//! - W2 (rule R8): the first append after a sync is preceded by a sync mark, an empty batch. A bad
+//!   record before a mark is damage to promised bytes; one after the last mark is a crash's tail.
+//! - W3 (rule R6): after a failed append or sync nothing more is appended; the segment is poisoned.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::base::error::Result;
+use crate::base::key::SeqNo;
+use crate::env::fs::{FileSystem, WritableFile};
+use crate::env::site::Site;
+use crate::format::batch;
+use crate::format::filename::{FileName, FileNumber};
+use crate::format::record::encoder::RecordEncoder;
+
+/// Where a log's bytes go. Written with one call per append; a mapped one can stand in its place.
+pub(crate) trait WalSegment: Send {
+    fn append(&mut self, records: &[u8]) -> Result<()>;
+    fn sync(&mut self, site: Site) -> Result<()>;
+    fn close(&mut self) -> Result<()>;
+}
+
+/// A segment of one `write` per append: it survives the death of the process from then on.
+struct WrittenSegment(Box<dyn WritableFile>);
+
+impl WalSegment for WrittenSegment {
+    fn append(&mut self, records: &[u8]) -> Result<()> {
+        self.0.append(records, Site::WalAppend)
+    }
+
+    fn sync(&mut self, site: Site) -> Result<()> {
+        self.0.sync(site)
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.0.close(Site::WalClose)
+    }
+}
+
+/// One log file.
+pub(crate) struct Wal {
+    number: FileNumber,
+    fs: Arc<dyn FileSystem>,
+    dir: PathBuf,
+    segment: Box<dyn WalSegment>,
+    encoder: RecordEncoder,
+    buffer: Vec<u8>,
+    mark_due: bool,
+    unsynced: bool,
+    named: bool,
+    poisoned: bool,
+}
+
+/// A buffer larger than this, left by one large batch, is given back.
+const BUFFER_KEPT_MAX: usize = 1 << 20;
+
+impl Wal {
+    pub(crate) fn create(
+        fs: &Arc<dyn FileSystem>,
+        dir: &std::path::Path,
+        number: FileNumber,
+    ) -> Result<Self> {
+        let file = fs.create(&FileName::Wal(number).in_dir(dir), Site::WalCreate)?;
+        Ok(Wal {
+            number,
+            fs: Arc::clone(fs),
+            dir: dir.to_owned(),
+            segment: Box::new(WrittenSegment(file)),
+            encoder: RecordEncoder::new(0),
+            buffer: Vec::new(),
+            mark_due: false,
+            unsynced: false,
+            named: false,
+            poisoned: false,
+        })
+    }
+
+    pub(crate) fn number(&self) -> FileNumber {
+        self.number
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
+
+    pub(crate) fn needs_sync(&self) -> bool {
+        self.unsynced || !self.named
+    }
+
+    /// Appends one batch, given in parts, and returns the bytes written. `seqno` is the batch's.
+    pub(crate) fn append(&mut self, seqno: SeqNo, parts: &[&[u8]]) -> Result<u64> {
+        assert!(!self.poisoned, "W3: no append after a failure");
+        self.buffer.clear();
+        if std::mem::take(&mut self.mark_due) {
+            self.encoder.encode(&[&batch::header(seqno, 0)], &mut self.buffer);
+        }
+        self.encoder.encode(parts, &mut self.buffer);
+        self.unsynced = true;
+        let appended = self.segment.append(&self.buffer);
+        self.poisoned = appended.is_err();
+        let bytes = self.buffer.len() as u64;
+        if self.buffer.capacity() > BUFFER_KEPT_MAX {
+            self.buffer = Vec::new();
+        }
+        appended.map(|()| bytes)
+    }
+
+    /// Makes all appended batches durable, and the log's name (W1).
+    pub(crate) fn sync(&mut self, site: Site) -> Result<()> {
+        assert!(!self.poisoned, "W3: no sync after a failure");
+        let synced = self.sync_unchecked(site);
+        self.poisoned = synced.is_err();
+        synced
+    }
+
+    fn sync_unchecked(&mut self, site: Site) -> Result<()> {
+        if !self.named {
+            self.fs.sync_dir(&self.dir, Site::WalDirSync)?;
+            self.named = true;
+        }
+        if self.unsynced {
+            self.segment.sync(site)?;
+            self.unsynced = false;
+            self.mark_due = true;
+        }
+        Ok(())
+    }
+
+    /// Ends the log without syncing it.
+    pub(crate) fn close(mut self) -> Result<()> {
+        self.segment.close()
+    }
+}

@@ -1,0 +1,192 @@
+//! Iterators over a version's tables: a sorted slot as one source, and the kinds of source that a
+//! scan or a merge brings together.
+
+use std::sync::Arc;
+
+use crate::base::comparator::InternalOrder;
+use crate::base::error::Result;
+use crate::base::iter::InternalIterator;
+use crate::format::table::{ScanOptions, TableIter};
+use crate::memtable::MemTableIter;
+use crate::store::table_cache::TableCache;
+use crate::version::Tables;
+
+/// A sorted run of disjoint tables as one iterator; opens a table when it gets there.
+pub(crate) struct LevelIter {
+    order: InternalOrder,
+    cache: Arc<TableCache>,
+    options: ScanOptions,
+    tables: Tables,
+    position: usize,
+    current: Option<TableIter>,
+}
+
+impl LevelIter {
+    pub(crate) fn new(
+        order: InternalOrder,
+        cache: Arc<TableCache>,
+        options: ScanOptions,
+        tables: Tables,
+    ) -> Self {
+        LevelIter { order, cache, options, tables, position: 0, current: None }
+    }
+
+    /// Makes the table at `position` current; past the last there is none.
+    fn open(&mut self, position: usize) -> Result<Option<&mut TableIter>> {
+        if position != self.position || self.current.is_none() {
+            self.current = None;
+            self.position = position;
+            if let Some(meta) = self.tables.get(position) {
+                let table = self.cache.get(meta.number, meta.size)?;
+                self.current = Some(table.iter(self.options));
+            }
+        }
+        Ok(self.current.as_mut())
+    }
+
+    /// From an exhausted table on to the first entry of a later one. Tables are never empty, but a
+    /// seek target may lie between two.
+    fn skip_forward(&mut self) -> Result<()> {
+        while self.current.as_ref().is_some_and(|iter| !iter.valid()) {
+            if let Some(iter) = self.open(self.position + 1)? {
+                iter.seek_to_first()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn skip_backward(&mut self) -> Result<()> {
+        while self.current.as_ref().is_some_and(|iter| !iter.valid()) {
+            let Some(before) = self.position.checked_sub(1) else {
+                self.current = None;
+                return Ok(());
+            };
+            if let Some(iter) = self.open(before)? {
+                iter.seek_to_last()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An error leaves no position behind.
+    fn guarded(&mut self, movement: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let moved = movement(self);
+        if moved.is_err() {
+            self.current = None;
+        }
+        moved
+    }
+
+    fn current(&mut self) -> &mut TableIter {
+        self.current.as_mut().expect("callers check valid() before they move")
+    }
+}
+
+impl InternalIterator for LevelIter {
+    fn valid(&self) -> bool {
+        self.current.as_ref().is_some_and(InternalIterator::valid)
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.guarded(|level| {
+            if let Some(iter) = level.open(0)? {
+                iter.seek_to_first()?;
+            }
+            level.skip_forward()
+        })
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.guarded(|level| {
+            let Some(last) = level.tables.len().checked_sub(1) else { return Ok(()) };
+            if let Some(iter) = level.open(last)? {
+                iter.seek_to_last()?;
+            }
+            level.skip_backward()
+        })
+    }
+
+    fn seek(&mut self, target: &[u8]) -> Result<()> {
+        self.guarded(|level| {
+            let order = &level.order;
+            let position = level
+                .tables
+                .partition_point(|table| order.compare(table.largest.as_bytes(), target).is_lt());
+            if let Some(iter) = level.open(position)? {
+                iter.seek(target)?;
+            }
+            level.skip_forward()
+        })
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.guarded(|level| {
+            level.current().next()?;
+            level.skip_forward()
+        })
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.guarded(|level| {
+            level.current().prev()?;
+            level.skip_backward()
+        })
+    }
+
+    fn key(&self) -> &[u8] {
+        self.current.as_ref().expect("callers check valid()").key()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.current.as_ref().expect("callers check valid()").value()
+    }
+}
+
+/// A source of a scan or merge. An enum, not a boxed trait: a scan calls it for every entry.
+pub(crate) enum Source {
+    MemTable(MemTableIter),
+    Table(TableIter),
+    Level(LevelIter),
+}
+
+macro_rules! each {
+    ($source:expr, $iter:ident => $call:expr) => {
+        match $source {
+            Source::MemTable($iter) => $call,
+            Source::Table($iter) => $call,
+            Source::Level($iter) => $call,
+        }
+    };
+}
+
+impl InternalIterator for Source {
+    #[inline]
+    fn valid(&self) -> bool {
+        each!(self, iter => iter.valid())
+    }
+    fn seek_to_first(&mut self) -> Result<()> {
+        each!(self, iter => iter.seek_to_first())
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        each!(self, iter => iter.seek_to_last())
+    }
+    fn seek(&mut self, target: &[u8]) -> Result<()> {
+        each!(self, iter => iter.seek(target))
+    }
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        each!(self, iter => iter.next())
+    }
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        each!(self, iter => iter.prev())
+    }
+    #[inline]
+    fn key(&self) -> &[u8] {
+        each!(self, iter => iter.key())
+    }
+    #[inline]
+    fn value(&self) -> &[u8] {
+        each!(self, iter => iter.value())
+    }
+}

@@ -1,0 +1,122 @@
+//! Point reads over a version: slot by slot in the search order, table by table, until one holds
+//! the key. By A3 the first hit is the newest.
+
+use std::sync::Arc;
+
+use crate::base::comparator::InternalOrder;
+use crate::base::error::{Error, Result};
+use crate::base::key::{self, ValueKind};
+use crate::base::slot::Slot;
+use crate::format::table::GetOptions;
+use crate::store::table_cache::TableCache;
+use crate::version::Version;
+use crate::version::table_meta::TableMeta;
+
+/// What a read asks for: a user key, and the internal key at which its search starts.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) user: &'a [u8],
+    pub(crate) seek: &'a [u8],
+}
+
+/// What a table says about a key.
+pub(crate) enum Hit<R> {
+    Value(R),
+    Deleted,
+}
+
+/// The answer, and whether the search went through more than one table: then the first one cost a
+/// seek for nothing, which LevelDB's seek compaction counts.
+pub(crate) struct Answer<R> {
+    pub(crate) hit: Option<Hit<R>>,
+    pub(crate) wasted: Option<(Slot, Arc<TableMeta>)>,
+}
+
+pub(crate) struct Lookup<'a> {
+    pub(crate) order: &'a InternalOrder,
+    pub(crate) cache: &'a TableCache,
+    pub(crate) options: GetOptions,
+}
+
+impl Lookup<'_> {
+    /// Finds the newest entry visible to `target` and hands its value to `found`.
+    pub(crate) fn get<R>(
+        &self,
+        version: &Version,
+        target: Target<'_>,
+        mut found: impl FnMut(&[u8]) -> R,
+    ) -> Result<Answer<R>> {
+        let mut answer = Answer { hit: None, wasted: None };
+        let mut first: Option<(Slot, &Arc<TableMeta>)> = None;
+        for (slot, tables) in version.slots() {
+            for table in self.candidates(slot, tables, target) {
+                if answer.wasted.is_none()
+                    && let Some((slot, table)) = first
+                {
+                    answer.wasted = Some((slot, Arc::clone(table)));
+                }
+                answer.hit = self.probe(table, target, &mut found)?;
+                if answer.hit.is_some() {
+                    return Ok(answer);
+                }
+                first = first.or(Some((slot, table)));
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Tables of a slot whose range holds the key: one in a sorted slot (two at a border key that
+    /// LevelDB split), any number elsewhere.
+    fn candidates<'v>(
+        &self,
+        slot: Slot,
+        tables: &'v [Arc<TableMeta>],
+        target: Target<'_>,
+    ) -> impl Iterator<Item = &'v Arc<TableMeta>> {
+        let user = &self.order.user;
+        let start = if slot.is_sorted() && !tables.is_empty() {
+            tables.partition_point(|table| {
+                self.order.compare(table.largest.as_bytes(), target.seek).is_lt()
+            })
+        } else {
+            0
+        };
+        let sorted = slot.is_sorted();
+        tables[start..]
+            .iter()
+            .take_while(move |table| {
+                !sorted || user.compare(table.smallest.user(), target.user).is_le()
+            })
+            .filter(move |table| {
+                sorted
+                    || (user.compare(table.smallest.user(), target.user).is_le()
+                        && user.compare(table.largest.user(), target.user).is_ge())
+            })
+    }
+
+    fn probe<R>(
+        &self,
+        meta: &TableMeta,
+        target: Target<'_>,
+        found: &mut impl FnMut(&[u8]) -> R,
+    ) -> Result<Option<Hit<R>>> {
+        let table = self.cache.get(meta.number, meta.size)?;
+        let entry = table.get(target.seek, self.options, |internal, value| {
+            let Some(parsed) = key::parse(internal) else {
+                return Some(Err(Error::corruption("corrupted internal key")));
+            };
+            if self.order.user.compare(parsed.user, target.user).is_ne() {
+                return None;
+            }
+            Some(Ok(match parsed.kind {
+                ValueKind::Value => Hit::Value(found(value)),
+                ValueKind::Deletion => Hit::Deleted,
+            }))
+        })?;
+        match entry.flatten() {
+            None => Ok(None),
+            Some(Ok(hit)) => Ok(Some(hit)),
+            Some(Err(error)) => Err(error.in_file(table.path())),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! CURRENT -> manifest -> version: what the database was when its last edit became durable.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::comparator::InternalOrder;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::{InternalKey, SeqNo};
+use crate::base::slot::{LEVELS, Slot};
+use crate::env::fs::{FileSystem, read_whole};
+use crate::format::filename::{FileName, FileNumber};
+use crate::format::manifest::current::parse_current;
+use crate::format::manifest::edit::VersionEdit;
+use crate::format::manifest::reader::ManifestReader;
+use crate::version::builder::{Change, VersionBuilder};
+use crate::version::check;
+use crate::version::Version;
+use crate::version::table_meta::{Graveyard, TableMeta};
+
+/// CURRENT holds one file name; anything longer is not ours to read into memory.
+const CURRENT_BYTES_MAX: u64 = 256;
+
+/// Where each level's next compaction starts, as the manifest records it.
+pub(crate) type CompactPointers = [Option<InternalKey>; LEVELS];
+
+/// A manifest's content.
+pub(crate) struct Recovered {
+    pub(crate) version: Version,
+    pub(crate) manifest: FileNumber,
+    pub(crate) next_file: FileNumber,
+    pub(crate) log_number: FileNumber,
+    pub(crate) prev_log_number: FileNumber,
+    pub(crate) last_seqno: SeqNo,
+    pub(crate) pointers: CompactPointers,
+}
+
+impl Recovered {
+    /// True if recovery must replay the log of that number.
+    pub(crate) fn needs_wal(&self, number: FileNumber) -> bool {
+        number >= self.log_number
+            || (self.prev_log_number != FileNumber(0) && number == self.prev_log_number)
+    }
+}
+
+pub(crate) fn recover(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    order: &InternalOrder,
+    graveyard: &Arc<Graveyard>,
+) -> Result<Recovered> {
+    let current = FileName::Current.in_dir(dir);
+    let text = read_whole(fs, &current, CURRENT_BYTES_MAX)?;
+    let manifest = parse_current(&text).map_err(|error| error.in_file(&current))?;
+    let path = FileName::Manifest(manifest).in_dir(dir);
+    let file = fs.open(&path).map_err(|error| {
+        if error.is_not_found() {
+            let message = "CURRENT points to a non-existent file";
+            error.because(ErrorKind::Corruption, message)
+        } else {
+            error
+        }
+    })?;
+    let mut reader = ManifestReader::new(file);
+    let base = Version::default();
+    let mut replay = Replay {
+        order,
+        graveyard,
+        builder: VersionBuilder::new(order, &base),
+        log_number: None,
+        prev_log_number: None,
+        next_file: None,
+        last_seqno: None,
+        pointers: CompactPointers::default(),
+    };
+    while let Some(edit) = reader.next()? {
+        replay.apply(edit).map_err(|error| error.in_file(&path))?;
+    }
+    replay.finish(manifest).map_err(|error| error.in_file(&path))
+}
+
+struct Replay<'a> {
+    order: &'a InternalOrder,
+    graveyard: &'a Arc<Graveyard>,
+    builder: VersionBuilder<'a>,
+    log_number: Option<FileNumber>,
+    prev_log_number: Option<FileNumber>,
+    next_file: Option<FileNumber>,
+    last_seqno: Option<SeqNo>,
+    pointers: CompactPointers,
+}
+
+impl Replay<'_> {
+    fn apply(&mut self, edit: VersionEdit) -> Result<()> {
+        if let Some(stored) = &edit.comparator {
+            check_comparator(stored, self.order.user.name())?;
+        }
+        self.log_number = edit.log_number.or(self.log_number);
+        self.prev_log_number = edit.prev_log_number.or(self.prev_log_number);
+        self.next_file = edit.next_file.or(self.next_file);
+        self.last_seqno = edit.last_seqno.or(self.last_seqno);
+        for (level, pointer) in edit.compact_pointers {
+            self.pointers[level.index()] = Some(pointer);
+        }
+        let added = edit.added.into_iter().map(|(slot, table)| {
+            let bounds = (table.smallest, table.largest);
+            let meta = TableMeta::new(table.number, table.size, bounds, self.graveyard.clone());
+            (slot, Arc::new(meta))
+        });
+        let change = Change { added: added.collect::<Vec<(Slot, _)>>(), removed: edit.removed };
+        self.builder.apply(change);
+        Ok(())
+    }
+
+    fn finish(self, manifest: FileNumber) -> Result<Recovered> {
+        let missing = |name| Error::corruption(format!("no {name} entry in descriptor"));
+        let version = self.builder.finish()?;
+        check::check(self.order, &version)?;
+        let next_file = self.next_file.ok_or_else(|| missing("meta-nextfile"))?;
+        // Numbers in use must lie below; a manifest that says otherwise would have us overwrite.
+        let greatest = version.tables().map(|(_, table)| table.number.0).max().unwrap_or(0);
+        let log_number = self.log_number.ok_or_else(|| missing("meta-lognumber"))?;
+        let prev_log_number = self.prev_log_number.unwrap_or(FileNumber(0));
+        let used = greatest.max(log_number.0).max(prev_log_number.0).max(manifest.0);
+        if used > FILE_NUMBER_MAX || next_file.0 > FILE_NUMBER_MAX {
+            return Err(Error::corruption(format!("file number {used} is out of range")));
+        }
+        Ok(Recovered {
+            version,
+            manifest,
+            next_file: FileNumber(next_file.0.max(used + 1)),
+            log_number,
+            prev_log_number,
+            last_seqno: self.last_seqno.ok_or_else(|| missing("last-sequence-number"))?,
+            pointers: self.pointers,
+        })
+    }
+}
+
+/// Leaves room to count on from any recovered number.
+const FILE_NUMBER_MAX: u64 = u64::MAX >> 1;
+
+fn check_comparator(stored: &str, given: &str) -> Result<()> {
+    if stored == given {
+        return Ok(());
+    }
+    let message = format!("{stored} does not match existing comparator : {given}");
+    Err(Error::new(ErrorKind::Incompatible, message))
+}

@@ -1,0 +1,132 @@
+//! What a version knows of a table, and what becomes of the table's file when no version knows it
+//! any more.
+//!
+//! **Concurrency.** Versions share metas. When an edit that removes a table is durable, the table
+//! is marked obsolete; when the last version (and so the last reader) lets go of it, its number
+//! goes to the [`Graveyard`]. The destructor does no I/O: the housekeeping lane removes the file.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use crate::base::key::InternalKey;
+use crate::base::sync::{Mutex, OnceLock, Rank, Signal};
+use crate::format::filename::{FileName, FileNumber};
+
+/// LevelDB's seek budget: one seek costs about as much as compacting 16 KiB.
+const BYTES_PER_SEEK: u64 = 16 * 1024;
+const SEEKS_MIN: i64 = 100;
+
+pub(crate) struct TableMeta {
+    pub(crate) number: FileNumber,
+    pub(crate) size: u64,
+    pub(crate) smallest: InternalKey,
+    pub(crate) largest: InternalKey,
+    stats: OnceLock<TableStats>,
+    seeks_left: AtomicI64,
+    obsolete: AtomicBool,
+    graveyard: Arc<Graveyard>,
+}
+
+/// Counts from the table's properties; unknown for tables LevelDB wrote, and until a table written
+/// before the last open is looked into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TableStats {
+    pub(crate) entries: u64,
+    pub(crate) deletions: u64,
+}
+
+impl TableMeta {
+    pub(crate) fn new(
+        number: FileNumber,
+        size: u64,
+        (smallest, largest): (InternalKey, InternalKey),
+        graveyard: Arc<Graveyard>,
+    ) -> Self {
+        let seeks = i64::try_from(size / BYTES_PER_SEEK).unwrap_or(i64::MAX).max(SEEKS_MIN);
+        TableMeta {
+            number,
+            size,
+            smallest,
+            largest,
+            stats: OnceLock::new(),
+            seeks_left: AtomicI64::new(seeks),
+            obsolete: AtomicBool::new(false),
+            graveyard,
+        }
+    }
+
+    pub(crate) fn stats(&self) -> Option<TableStats> {
+        self.stats.get().copied()
+    }
+
+    pub(crate) fn learn_stats(&self, stats: TableStats) {
+        // A second teller says the same: a table never changes.
+        let _ = self.stats.set(stats);
+    }
+
+    /// Takes one seek off the budget; true exactly once, when it is used up.
+    pub(crate) fn charge_seek(&self) -> bool {
+        self.seeks_left.fetch_sub(1, Ordering::Relaxed) == 1
+    }
+
+    /// From now on the file goes when the last reference does. Called once the edit that removed
+    /// the table is durable (rule R5).
+    pub(crate) fn mark_obsolete(&self) {
+        // Pairs with the load in `drop`, through the reference count's own release and acquire.
+        self.obsolete.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for TableMeta {
+    fn drop(&mut self) {
+        if *self.obsolete.get_mut() {
+            self.graveyard.bury(FileName::Table(self.number));
+        }
+    }
+}
+
+/// Names of files to remove, handed from destructors and installers to housekeeping.
+pub(crate) struct Graveyard {
+    inner: Mutex<Buried>,
+    bell: Signal,
+}
+
+#[derive(Default)]
+struct Buried {
+    names: Vec<FileName>,
+    closed: bool,
+}
+
+impl Graveyard {
+    pub(crate) fn new() -> Self {
+        Graveyard { inner: Mutex::new(Rank::Leaf, Buried::default()), bell: Signal::default() }
+    }
+
+    pub(crate) fn bury(&self, name: FileName) {
+        self.inner.lock().names.push(name);
+        self.bell.notify_one();
+    }
+
+    /// What there is to remove now.
+    pub(crate) fn take(&self) -> Vec<FileName> {
+        std::mem::take(&mut self.inner.lock().names)
+    }
+
+    /// Waits for something to remove; `None` once closed and empty.
+    pub(crate) fn wait(&self) -> Option<Vec<FileName>> {
+        let mut buried = self.inner.lock();
+        while buried.names.is_empty() {
+            if buried.closed {
+                return None;
+            }
+            buried = self.bell.wait(buried);
+        }
+        Some(std::mem::take(&mut buried.names))
+    }
+
+    /// Lets the waiting lane end when nothing is left.
+    pub(crate) fn close(&self) {
+        self.inner.lock().closed = true;
+        self.bell.notify_all();
+    }
+}
