@@ -168,8 +168,8 @@ struct PosixReader {
 
 impl RandomAccessFile for PosixReader {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        if offset > i64::MAX as u64 {
-            // The system's offsets are signed, so no file reaches here.
+        if offset.saturating_add(buf.len() as u64) > i64::MAX as u64 {
+            // The system's offsets are signed: no file reaches here, and asking is an error.
             return Ok(0);
         }
         let mut filled = 0;
@@ -272,5 +272,34 @@ fn holder(file: &File) -> String {
         // A lock that belongs to an open file, not to a process, has the id -1.
         Some(pid) if pid > 0 => format!(" (held by process {pid})"),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What holds for every file system is in `tests/env_conformance.rs`.
+    #[test]
+    fn a_full_disk_an_exceeded_quota_and_the_largest_file_are_no_space() {
+        for errno in [Errno::NOSPC, Errno::DQUOT, Errno::FBIG] {
+            let error = Error::io("append", Path::new("000003.log"), errno.into());
+            assert!(error.is_no_space(), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_a_file_system_that_cannot_sync_folders_is_excused() {
+        for errno in [Errno::INVAL, Errno::NOTSUP, Errno::OPNOTSUPP] {
+            assert!(is_unsupported(&errno.into()), "{errno}");
+        }
+        for errno in [Errno::IO, Errno::NOSPC, Errno::BADF, Errno::ACCESS, Errno::NOENT] {
+            assert!(!is_unsupported(&errno.into()), "{errno}");
+        }
+    }
+
+    #[test]
+    fn seeds_differ() {
+        assert_ne!(random_seed(), random_seed());
     }
 }
