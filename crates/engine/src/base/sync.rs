@@ -37,7 +37,7 @@ pub(crate) struct Guard<'a, T> {
 }
 
 impl<T> Mutex<T> {
-    pub(crate) fn new(rank: Rank, value: T) -> Self {
+    pub(crate) const fn new(rank: Rank, value: T) -> Self {
         Mutex { rank, inner: std::sync::Mutex::new(value) }
     }
 

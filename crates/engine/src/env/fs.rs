@@ -13,7 +13,8 @@ use crate::env::site::Site;
 
 /// Files and folders by path. Errors name the path.
 pub trait FileSystem: Send + Sync {
-    /// Makes an empty file for writing, replacing what was there.
+    /// Makes an empty file for writing, replacing what was there; what those who have the old file
+    /// open then read is not defined. The folder must exist. A symbolic link is not followed.
     fn create(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>>;
 
     /// Opens a file for reading at any offset.
@@ -25,7 +26,7 @@ pub trait FileSystem: Send + Sync {
     /// The names in a folder, in any order. Names that are not UTF-8 are left out: none is ours.
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
 
-    /// Makes a folder and its missing parents; fine if it exists.
+    /// Makes a folder and its missing parents; fine if it exists as a folder.
     fn create_dir(&self, dir: &Path, site: Site) -> Result<()>;
 
     /// Removes an empty folder.
@@ -45,7 +46,8 @@ pub trait FileSystem: Send + Sync {
 
     /// Takes the lock file at `path`, creating it if need be, without waiting. The lock is told by
     /// the file's identity, not its name, and shuts out LevelDB too. Dropping the value releases
-    /// it; the file stays. [`ErrorKind::Locked`](crate::ErrorKind) if it is held.
+    /// it; the file stays. [`ErrorKind::Locked`](crate::ErrorKind) if it is held. Nobody may open a
+    /// lock file by other means: on POSIX systems that loses the lock.
     fn lock(&self, path: &Path, site: Site) -> Result<Box<dyn FileLock>>;
 }
 
@@ -75,7 +77,8 @@ pub trait WritableFile: Send {
 /// An open file to read at any offset, from many threads at once. It stays readable after its
 /// name is removed.
 pub trait RandomAccessFile: Send + Sync {
-    /// Fills `buf` from `offset` on; returns fewer bytes only at the file's end.
+    /// Fills `buf` from `offset` on; returns fewer bytes only at the file's end, and none past it,
+    /// however large `offset` is. Bytes appended since the file was opened are seen.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
 
     /// The file's length when it was opened (files being read do not grow, save a live WAL).

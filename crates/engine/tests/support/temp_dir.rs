@@ -1,0 +1,33 @@
+//! A folder of its own for each test, removed when the test is over.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// An empty folder; it goes, with all in it, when the value does.
+pub struct TempDir(PathBuf);
+
+impl TempDir {
+    /// A new folder. `purpose` becomes a part of its name, to tell what a killed test left behind.
+    pub fn new(purpose: &str) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name =
+            format!("siltstone-{purpose}-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(name);
+        // A killed process of the same id may have left one.
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("the system's temporary folder takes a folder");
+        // Where the temporary folder is itself behind a link, paths in errors would differ.
+        TempDir(path.canonicalize().expect("the folder was just made"))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
