@@ -1,0 +1,131 @@
+//! The shared heart of an open database: what its handles, lanes and iterators all hold.
+//!
+//! **Concurrency.** Readers touch `super_version` and `visible` only, and take no lock. Writers
+//! pass through `queue`. Everything that changes the set of tables goes through `manifest`
+//! (rank 20), then `state` (rank 30); see `ARCHITECTURE.md` for the table of locks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+
+use crate::base::error::Error;
+use crate::base::event::{Event, Listeners, RecoveryReport};
+use crate::base::key::SeqNo;
+use crate::base::metrics::Counters;
+use crate::base::sync::{Mutex, Signal};
+use crate::compaction::executor::CompactionExecutor;
+use crate::db::options::{Background, Options};
+use crate::db::read::snapshot::SnapshotList;
+use crate::db::settings::Settings;
+use crate::db::state::State;
+use crate::db::super_version::SuperVersion;
+use crate::db::write::committer::Committer;
+use crate::db::write::queue::WriteQueue;
+use crate::env::Env;
+use crate::env::fs::FileLock;
+use crate::format::filename::{FileName, FileNumber};
+use crate::store::TableStore;
+use crate::store::table_cache::TableCache;
+use crate::version::manifest_log::ManifestLog;
+use crate::version::table_meta::Graveyard;
+
+pub(crate) struct Core {
+    pub(crate) dir: PathBuf,
+    pub(crate) env: Env,
+    pub(crate) options: Options,
+    pub(crate) settings: Settings,
+    pub(crate) listeners: Listeners,
+    pub(crate) counters: Counters,
+    pub(crate) recovery: RecoveryReport,
+
+    pub(crate) super_version: ArcSwap<SuperVersion>,
+    /// The last sequence number that reads see.
+    pub(crate) visible: AtomicU64,
+    pub(crate) snapshots: SnapshotList,
+
+    /// `None` when open read-only.
+    pub(crate) queue: Option<WriteQueue<Committer>>,
+    pub(crate) manifest: Mutex<Option<ManifestLog>>,
+    pub(crate) state: Mutex<State>,
+    /// Rung for lanes: there may be work.
+    pub(crate) work: Signal,
+    /// Rung for writers and waiting callers: background work changed something.
+    pub(crate) changed: Signal,
+    /// Set once writing has ended or the database closes; spares writers the state lock.
+    pub(crate) failed: AtomicBool,
+    pub(crate) cancelled: AtomicBool,
+
+    pub(crate) next_file: AtomicU64,
+    /// The durable manifest's oldest needed log.
+    pub(crate) durable_wal_floor: AtomicU64,
+    pub(crate) seed: AtomicU64,
+    pub(crate) graveyard: Arc<Graveyard>,
+    pub(crate) store: Arc<dyn TableStore>,
+    pub(crate) tables: Arc<TableCache>,
+    pub(crate) executor: Box<dyn CompactionExecutor>,
+    /// Held until the last handle, iterator and snapshot is gone. `None` when open read-only.
+    pub(crate) lock: Option<Box<dyn FileLock>>,
+}
+
+impl Core {
+    /// Pairs with the release store in `Core::lead`. Readers pin the super version first: between
+    /// the two loads a compaction may drop what an older number needs.
+    #[inline]
+    pub(crate) fn visible_seqno(&self) -> SeqNo {
+        SeqNo(self.visible.load(Ordering::Acquire))
+    }
+
+    /// Makes the state's memtables and version what new readers pin.
+    pub(crate) fn publish(&self, state: &State) {
+        self.super_version.store(state.super_version());
+    }
+
+    pub(crate) fn new_file_number(&self) -> FileNumber {
+        // `Relaxed`: numbers need be unique, no more. The manifest records them under its lock.
+        FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn next_file_number(&self) -> FileNumber {
+        FileNumber(self.next_file.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn wal_floor(&self) -> FileNumber {
+        FileNumber(self.durable_wal_floor.load(Ordering::Relaxed))
+    }
+
+    /// A seed for the next memtable's tower heights, so that a run is a function of `Env::seed`.
+    pub(crate) fn next_seed(&self) -> u64 {
+        self.seed.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
+    }
+
+    pub(crate) fn runs_by_hand(&self) -> bool {
+        self.options.background == Background::ByHand
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        // Pairs with the store under the state lock, which the caller takes next.
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Ends writing for good, unless it has ended before.
+    pub(crate) fn fail(&self, error: Error) {
+        self.state.lock().fail(error);
+        self.failed.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn tell_background_error(&self, error: &Error, retries: bool) {
+        self.counters.background_errors.add(1);
+        self.listeners.tell(&Event::BackgroundError { error: error.clone(), retries });
+    }
+
+    /// Hands the logs `from <= number < to` to housekeeping. Numbers that are no logs do no harm:
+    /// removing what is not there is nothing.
+    pub(crate) fn retire_wals(&self, from: FileNumber, to: FileNumber) {
+        for number in from.0..to.0 {
+            self.graveyard.bury(FileName::Wal(FileNumber(number)));
+        }
+    }
+}

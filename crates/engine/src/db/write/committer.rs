@@ -1,0 +1,109 @@
+//! What a leader holds: the log, the next sequence number, the memtable's inserter.
+//!
+//! **Invariants.**
+//! - C1: order on the way down is log, memtable, visibility. A reader never sees what the log lacks.
+//! - C2 (rule R3): before a sync of the log is acknowledged, every older log that memtables still
+//!   need is synced. So a synced write makes all earlier ones durable.
+//! - C3: a sequence number is used once, even if its append failed: the bytes may be on disk.
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::{SEQNO_MAX, SeqNo};
+use crate::db::core::Core;
+use crate::db::write::pace::Pace;
+use crate::db::write::queue::{Request, Waiter};
+use crate::db::write::wal::Wal;
+use crate::env::site::Site;
+use crate::format::batch::{self, BatchReader};
+use crate::memtable::Inserter;
+
+pub(crate) struct Committer {
+    pub(crate) inserter: Inserter,
+    pub(crate) wal: Wal,
+    /// Logs of immutable memtables that were never synced, oldest first.
+    pub(crate) older: Vec<Wal>,
+    pub(crate) next_seqno: SeqNo,
+    pub(crate) pace: Pace,
+}
+
+impl Committer {
+    /// Commits the leader's write and its group's as one record. Called with room made.
+    pub(crate) fn commit(
+        &mut self,
+        core: &Core,
+        own: Request<'_>,
+        group: &[std::sync::Arc<Waiter<Committer>>],
+    ) -> Result<()> {
+        let sync = own.sync || group.iter().any(|waiter| waiter.sync);
+        let followers: u64 = group.iter().map(|waiter| u64::from(waiter.count)).sum();
+        let count = u64::from(own.count) + followers;
+        if count > 0 {
+            self.append(core, own, group, count)?;
+        }
+        if sync {
+            self.sync(core)?;
+        }
+        Ok(())
+    }
+
+    /// Appends to the log and inserts into the memtable. Nothing is visible yet.
+    fn append(
+        &mut self,
+        core: &Core,
+        own: Request<'_>,
+        group: &[std::sync::Arc<Waiter<Committer>>],
+        count: u64,
+    ) -> Result<()> {
+        let first = self.next_seqno;
+        let record_count = u32::try_from(count)
+            .map_err(|_| Error::invalid_argument("a batch holds more than 2^32 - 1 writes"))?;
+        if count > SEQNO_MAX.0 - first.0 {
+            let message = "sequence numbers are used up; copy the database into a new one";
+            return Err(Error::new(ErrorKind::ReadOnly, message));
+        }
+        self.next_seqno = first.plus(count);
+        let header = batch::header(first, record_count);
+        let bytes = if group.is_empty() {
+            self.wal.append(first, &[&header, own.body])?
+        } else {
+            let mut parts: Vec<&[u8]> = Vec::with_capacity(2 + group.len());
+            parts.extend([&header[..], own.body]);
+            parts.extend(group.iter().map(|waiter| &waiter.body[..]));
+            self.wal.append(first, &parts)?
+        };
+        self.pace.wrote(bytes);
+        core.counters.batches_written.add(1 + group.len() as u64);
+        core.counters.keys_written.add(count);
+        core.counters.wal_bytes.add(bytes);
+        Ok(())
+    }
+
+    /// Inserts a write whose append (and sync) succeeded.
+    pub(crate) fn insert(&mut self, first: SeqNo, body: &[u8]) -> SeqNo {
+        let mut seqno = first;
+        for entry in BatchReader::over_body(body) {
+            let (kind, key, value) = entry.expect("a batch is whole when it comes to the queue");
+            self.inserter.add(seqno, kind, key, value);
+            seqno = seqno.plus(1);
+        }
+        seqno
+    }
+
+    /// C2: older logs first.
+    fn sync(&mut self, core: &Core) -> Result<()> {
+        let floor = core.wal_floor();
+        self.older.retain(|wal| wal.number() >= floor);
+        for wal in &mut self.older {
+            wal.sync(Site::WalSyncOlder)?;
+            core.counters.wal_syncs.add(1);
+        }
+        for wal in std::mem::take(&mut self.older) {
+            // All of it is durable: a failing close loses nothing.
+            let _ = wal.close();
+        }
+        if self.wal.needs_sync() {
+            self.wal.sync(Site::WalSync)?;
+            core.counters.wal_syncs.add(1);
+        }
+        Ok(())
+    }
+}

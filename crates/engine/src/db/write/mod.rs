@@ -1,0 +1,85 @@
+//! `Db::write`, the only way in: queue, make room, commit, publish.
+
+pub(crate) mod committer;
+pub(crate) mod heal;
+pub(crate) mod pace;
+pub(crate) mod queue;
+pub(crate) mod room;
+pub(crate) mod wal;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::db::core::Core;
+use crate::db::options::WriteOptions;
+use crate::db::write::committer::Committer;
+use crate::db::write::queue::{Request, Turn, Waiter};
+use crate::format::batch::WriteBatch;
+
+/// Bodies gathered behind one leader; small leaders take less along, so that they are not slowed
+/// by others' bulk. LevelDB's figures.
+const GROUP_BYTES_MAX: usize = 1 << 20;
+const GROUP_BYTES_SMALL: usize = 128 << 10;
+
+impl Core {
+    pub(crate) fn write(&self, batch: &WriteBatch, options: WriteOptions) -> Result<()> {
+        batch.check()?;
+        let queue = self.queue.as_ref().ok_or_else(read_only)?;
+        let request = Request { body: batch.body(), count: batch.count(), sync: options.sync };
+        match queue.join(request) {
+            Turn::Done(result) => result,
+            Turn::Lead(mut committer) => {
+                let room = self.make_room(&mut committer, request.body.len());
+                let most = group_limit(request.body.len());
+                let group = match room {
+                    Ok(()) => queue.take_group(request.sync, most),
+                    Err(_) => Vec::new(),
+                };
+                let result = room.and_then(|()| self.lead(&mut committer, request, &group));
+                queue.finish(committer, &group, &result);
+                result
+            }
+        }
+    }
+
+    /// Commits, inserts and publishes (C1).
+    fn lead(
+        &self,
+        committer: &mut Committer,
+        own: Request<'_>,
+        group: &[Arc<Waiter<Committer>>],
+    ) -> Result<()> {
+        let first = committer.next_seqno;
+        if let Err(error) = committer.commit(self, own, group) {
+            self.note_write_failure(&error);
+            return Err(error);
+        }
+        let mut next = committer.insert(first, own.body);
+        for waiter in group {
+            next = committer.insert(next, &waiter.body);
+        }
+        debug_assert_eq!(next, committer.next_seqno);
+        self.counters.bytes_written.add(own.body.len() as u64);
+        // Pairs with the acquire load in `Core::visible_seqno`: who sees the number sees the entries.
+        self.visible.store(next.0 - 1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Rule R6: a full disk may heal; any other failure of the log ends writing.
+    fn note_write_failure(&self, error: &Error) {
+        let fatal = !matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::InvalidArgument);
+        if fatal {
+            self.fail(error.clone());
+        }
+        self.tell_background_error(error, !fatal);
+    }
+}
+
+fn group_limit(own: usize) -> usize {
+    if own <= GROUP_BYTES_SMALL { GROUP_BYTES_SMALL } else { GROUP_BYTES_MAX.saturating_sub(own) }
+}
+
+pub(crate) fn read_only() -> Error {
+    Error::new(ErrorKind::ReadOnly, "the database is open read-only")
+}

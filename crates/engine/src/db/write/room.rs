@@ -1,0 +1,139 @@
+//! Room for a write: wait or slow down where the background is behind, and switch memtable and log
+//! when the memtable is full. Run by the leader, which holds no lock here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::error::Result;
+use crate::base::event::{Event, StallCause};
+use crate::base::slot::Slot;
+use crate::base::sync::Guard;
+use crate::db::core::Core;
+use crate::db::state::{Logged, State};
+use crate::db::write::committer::Committer;
+use crate::db::write::wal::Wal;
+use crate::memtable::MemTable;
+
+impl Core {
+    /// Returns when the memtable may take the write.
+    pub(crate) fn make_room(&self, committer: &mut Committer, bytes: usize) -> Result<()> {
+        if committer.wal.is_poisoned() || committer.older.iter().any(Wal::is_poisoned) {
+            self.refuse_if_failed()?;
+            self.heal(committer)?;
+        }
+        let pressure = self.pressure();
+        if pressure > 0.0 || committer.inserter.table().is_empty() {
+            self.slow_down(committer, pressure)?;
+        }
+        let used = committer.inserter.table().approximate_bytes();
+        let full = used > 0 && used + bytes / 4 >= self.settings.write_buffer_bytes;
+        if full && !committer.inserter.table().is_empty() {
+            self.wait_for_space()?;
+            self.switch_memtable(committer)?;
+        }
+        self.refuse_if_failed()
+    }
+
+    /// How close level 0 is to stopping writes: 0 below the first limit, 1 at the last.
+    fn pressure(&self) -> f64 {
+        let limits = self.settings.level0;
+        let tables = self.super_version.load().version.slot(Slot::L0).len();
+        let past = (tables + 1).saturating_sub(limits.slow_down) as f64;
+        past / (limits.stop + 1 - limits.slow_down) as f64
+    }
+
+    fn slow_down(&self, committer: &mut Committer, pressure: f64) -> Result<()> {
+        if let Some(delay) = committer.pace.charge(pressure) {
+            if self.runs_by_hand() {
+                self.run_background_step()?;
+                return Ok(());
+            }
+            self.env.clock.sleep(delay);
+            self.counters.stall_l0_slowdown_micros.add(delay.as_micros() as u64);
+            self.listeners
+                .tell(&Event::Stalled { cause: StallCause::L0Slowdown, elapsed: delay });
+        }
+        Ok(())
+    }
+
+    /// Waits until another memtable may become immutable.
+    fn wait_for_space(&self) -> Result<()> {
+        let begin = self.env.clock.now();
+        let mut waited = None;
+        loop {
+            let state = self.state.lock();
+            if let Some(error) = state.refusal() {
+                return Err(error);
+            }
+            let Some(cause) = self.obstacle(&state) else { break };
+            // What fails again and again (a full disk) must not hang the writer.
+            if let Some(error) = &state.retrying {
+                return Err(error.clone());
+            }
+            waited = Some(cause);
+            self.wait_for_background(state)?;
+        }
+        if let Some(cause) = waited {
+            self.note_stall(cause, self.env.clock.now().saturating_sub(begin));
+        }
+        Ok(())
+    }
+
+    fn obstacle(&self, state: &State) -> Option<StallCause> {
+        if state.immutables.len() >= self.settings.immutables_max {
+            return Some(StallCause::MemtablesFull);
+        }
+        let tables = state.version.slot(Slot::L0).len();
+        (tables >= self.settings.level0.stop).then_some(StallCause::L0Stop)
+    }
+
+    /// Sleeps until background work changes something; by hand, does a step of it.
+    fn wait_for_background(&self, state: Guard<'_, State>) -> Result<()> {
+        if self.runs_by_hand() {
+            drop(state);
+            self.run_background_step()?;
+        } else {
+            drop(self.changed.wait(state));
+        }
+        Ok(())
+    }
+
+    fn note_stall(&self, cause: StallCause, elapsed: Duration) {
+        let micros = elapsed.as_micros() as u64;
+        match cause {
+            StallCause::MemtablesFull => self.counters.stall_memtables_full_micros.add(micros),
+            _ => self.counters.stall_l0_stop_micros.add(micros),
+        }
+        self.listeners.tell(&Event::Stalled { cause, elapsed });
+    }
+
+    /// Makes the memtable immutable and begins a new one with a log of its own. A failure to make
+    /// the log changes nothing.
+    pub(crate) fn switch_memtable(&self, committer: &mut Committer) -> Result<()> {
+        let number = self.new_file_number();
+        let wal = Wal::create(&self.env.file_system, &self.dir, number)?;
+        let (table, inserter) = MemTable::new(self.settings.order.clone(), self.next_seed());
+        let old = std::mem::replace(&mut committer.wal, wal);
+        if old.needs_sync() {
+            committer.older.push(old);
+        } else {
+            let _ = old.close(); // All of it is synced: a failing close loses nothing.
+        }
+        committer.inserter = inserter;
+        let mut state = self.state.lock();
+        let fresh = Logged { table: Arc::clone(&table), wal: number };
+        let full = std::mem::replace(&mut state.memtable, fresh);
+        state.immutables.push_back(full);
+        self.publish(&state);
+        drop(state);
+        self.work.notify_all();
+        Ok(())
+    }
+
+    fn refuse_if_failed(&self) -> Result<()> {
+        match self.has_failed() {
+            false => Ok(()),
+            true => self.state.lock().refusal().map_or(Ok(()), Err),
+        }
+    }
+}
