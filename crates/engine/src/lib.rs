@@ -10,3 +10,6 @@ mod format;
 mod memtable;
 mod store;
 mod version;
+
+pub use format::batch::{BatchOp, WriteBatch};
+pub use format::filename::FileNumber;
