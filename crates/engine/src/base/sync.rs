@@ -10,6 +10,15 @@ use std::ops::{Deref, DerefMut};
 pub(crate) use std::sync::OnceLock;
 use std::time::Duration;
 
+/// The atomics of lock-free structures, swapped for Loom's when it explores their interleavings.
+/// Counters and flags may use `std`'s.
+pub(crate) mod atomic {
+    #[cfg(loom)]
+    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+    #[cfg(not(loom))]
+    pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+}
+
 /// The order in which locks may be taken; the table with what each guards is in `ARCHITECTURE.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]

@@ -1,1 +1,179 @@
-//! stub
+//! Floor 3: the memtable, where writes rest in order until they are flushed to a table. The write
+//! path inserts, reads probe, the flush iterates.
+//!
+//! **Concurrency.** [`MemTable::new`] returns the table and its one [`Inserter`]. Inserting takes
+//! the inserter by `&mut`, so whoever holds it is the only one who writes; readers take no lock and
+//! may run at any time. A reader sees every entry whose insertion happened before its call (the
+//! write path publishes the visible seqno after inserting), and perhaps some of those under way,
+//! which its own seqno hides from it.
+
+mod arena;
+mod skiplist;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::base::comparator::UserOrder;
+use crate::base::error::Result;
+use crate::base::iter::InternalIterator;
+use crate::base::key::{SeqNo, ValueKind, pack_tag};
+use skiplist::{Cursor, SkipList, Writer};
+
+/// The readers' side of a memtable.
+pub(crate) struct MemTable {
+    list: SkipList,
+    /// Changed by the inserter only. `Relaxed` throughout: these numbers order nothing.
+    entries: AtomicU64,
+    deletions: AtomicU64,
+    first_seqno: AtomicU64,
+    last_seqno: AtomicU64,
+}
+
+/// The right to insert into one memtable.
+pub(crate) struct Inserter {
+    table: Arc<MemTable>,
+    writer: Writer,
+}
+
+/// What a memtable knows of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found<'a> {
+    Value(&'a [u8]),
+    Deleted,
+}
+
+impl MemTable {
+    /// An empty memtable and its inserter. The shape of the search structure follows from `seed`.
+    #[expect(clippy::new_ret_no_self, reason = "the table and the right to write it come apart")]
+    pub(crate) fn new(order: UserOrder, seed: u64) -> (Arc<Self>, Inserter) {
+        let (list, writer) = SkipList::new(order, seed);
+        let table = Arc::new(MemTable {
+            list,
+            entries: AtomicU64::new(0),
+            deletions: AtomicU64::new(0),
+            first_seqno: AtomicU64::new(u64::MAX),
+            last_seqno: AtomicU64::new(0),
+        });
+        let inserter = Inserter { table: Arc::clone(&table), writer };
+        (table, inserter)
+    }
+
+    /// The newest entry of `user_key` that is not newer than `seqno`.
+    #[inline]
+    pub(crate) fn get(&self, user_key: &[u8], seqno: SeqNo) -> Option<Found<'_>> {
+        let (tag, value) = self.list.newest(user_key, pack_tag(seqno, ValueKind::Value))?;
+        // The low byte of a tag is its kind, and only `Inserter::add` makes the tags found here.
+        Some(if tag as u8 == ValueKind::Deletion as u8 {
+            Found::Deleted
+        } else {
+            Found::Value(value)
+        })
+    }
+
+    /// An iterator over internal keys that keeps the entries alive. It sees entries inserted after
+    /// it was made.
+    pub(crate) fn iter(&self) -> MemTableIter {
+        MemTableIter(self.list.cursor())
+    }
+
+    /// The bytes of all entries with their overhead: what the write buffer's size is held against.
+    pub(crate) fn approximate_bytes(&self) -> usize {
+        self.list.used_bytes()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries() == 0
+    }
+
+    pub(crate) fn entries(&self) -> u64 {
+        self.entries.load(Relaxed)
+    }
+
+    /// How many of the entries are deletions.
+    pub(crate) fn deletions(&self) -> u64 {
+        self.deletions.load(Relaxed)
+    }
+
+    /// The lowest seqno of an entry.
+    pub(crate) fn first_seqno(&self) -> Option<SeqNo> {
+        (!self.is_empty()).then(|| SeqNo(self.first_seqno.load(Relaxed)))
+    }
+
+    /// The highest seqno of an entry.
+    pub(crate) fn last_seqno(&self) -> Option<SeqNo> {
+        (!self.is_empty()).then(|| SeqNo(self.last_seqno.load(Relaxed)))
+    }
+}
+
+impl Inserter {
+    /// The table inserted into.
+    pub(crate) fn table(&self) -> &Arc<MemTable> {
+        &self.table
+    }
+
+    /// Adds an entry. One with the same user key, seqno and kind that is there already stays as it
+    /// is, and the answer is false: recovery may replay a batch twice.
+    pub(crate) fn add(&mut self, seqno: SeqNo, kind: ValueKind, key: &[u8], value: &[u8]) -> bool {
+        if !self.writer.insert(key, pack_tag(seqno, kind), value) {
+            return false;
+        }
+        let table = &*self.table;
+        // Plain sums and stores: no one else writes these numbers. The entry count comes last.
+        if kind == ValueKind::Deletion {
+            table.deletions.store(table.deletions() + 1, Relaxed);
+        }
+        if seqno.0 < table.first_seqno.load(Relaxed) {
+            table.first_seqno.store(seqno.0, Relaxed);
+        }
+        if seqno.0 > table.last_seqno.load(Relaxed) {
+            table.last_seqno.store(seqno.0, Relaxed);
+        }
+        table.entries.store(table.entries() + 1, Relaxed);
+        true
+    }
+}
+
+/// A position in a memtable. Steps backwards cost a search each.
+pub(crate) struct MemTableIter(Cursor);
+
+impl InternalIterator for MemTableIter {
+    fn valid(&self) -> bool {
+        self.0.valid()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.0.seek_to_first();
+        Ok(())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.0.seek_to_last();
+        Ok(())
+    }
+
+    fn seek(&mut self, target: &[u8]) -> Result<()> {
+        self.0.seek(target);
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.0.next();
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.0.prev();
+        Ok(())
+    }
+
+    fn key(&self) -> &[u8] {
+        self.0.key()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.0.value()
+    }
+}

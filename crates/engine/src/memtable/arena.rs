@@ -1,0 +1,193 @@
+//! The memory of one memtable: chunks that only grow in number, freed together. The skip list
+//! allocates its nodes here.
+//!
+//! **Invariants.**
+//! - I1: memory handed out is aligned to [`Arena::ALIGN`], overlaps nothing handed out before, and stays
+//!   where it is until the [`Arena`] is dropped.
+//! - I2: every chunk is on the list that starts at `newest`.
+//!
+//! **Concurrency.** There is one [`Bump`] per arena, and allocating takes it by `&mut`: so one
+//! thread allocates at a time, without a lock. Any thread may ask for the size.
+
+#![expect(unsafe_code, reason = "raw memory for nodes whose size is known only at run time")]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+use crate::base::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
+
+/// Enough for nodes of pointers and integers.
+const ALIGN: usize = 8;
+/// The first chunk is small, so that a small write buffer wastes little.
+const CHUNK_BYTES_MIN: usize = 16 << 10;
+/// Chunks double up to this size.
+const CHUNK_BYTES_MAX: usize = 1 << 20;
+
+/// Owns the chunks.
+pub(super) struct Arena {
+    newest: AtomicPtr<Chunk>,
+    used_bytes: AtomicUsize,
+}
+
+/// The right to allocate: the unused end of the current chunk.
+pub(super) struct Bump {
+    at: *mut u8,
+    left_bytes: usize,
+    next_chunk_bytes: usize,
+}
+
+// SAFETY: a `Bump` is the only user of the memory it points to, wherever it is.
+unsafe impl Send for Bump {}
+
+/// The head of a chunk; the memory handed out follows it.
+#[repr(C, align(8))]
+struct Chunk {
+    older: *mut Chunk,
+    bytes: usize,
+}
+
+const _: () = assert!(align_of::<Chunk>() == ALIGN && size_of::<Chunk>() % ALIGN == 0);
+
+impl Arena {
+    /// What all memory is aligned to.
+    pub(super) const ALIGN: usize = ALIGN;
+
+    pub(super) fn new() -> (Self, Bump) {
+        let arena =
+            Arena { newest: AtomicPtr::new(std::ptr::null_mut()), used_bytes: AtomicUsize::new(0) };
+        let bump =
+            Bump { at: std::ptr::null_mut(), left_bytes: 0, next_chunk_bytes: CHUNK_BYTES_MIN };
+        (arena, bump)
+    }
+
+    /// The bytes handed out, rounded up to the alignment. The unused end of a chunk does not count:
+    /// the write buffer is then used up in entries, not in steps of a chunk.
+    pub(super) fn used_bytes(&self) -> usize {
+        self.used_bytes.load(Relaxed)
+    }
+
+    /// A new chunk's memory behind its head, uninitialised.
+    fn grow(&self, bytes: usize) -> NonNull<u8> {
+        let layout = chunk_layout(bytes);
+        // SAFETY: the layout is not empty, for it holds the head.
+        let Some(chunk) = NonNull::new(unsafe { alloc(layout) }.cast::<Chunk>()) else {
+            handle_alloc_error(layout);
+        };
+        // `Relaxed`: only the owner of the `Bump` changes the list, and only `drop` reads it.
+        let older = self.newest.load(Relaxed);
+        // SAFETY: the memory is fresh, aligned as its layout asks, and holds at least the head.
+        unsafe { chunk.write(Chunk { older, bytes }) };
+        self.newest.store(chunk.as_ptr(), Relaxed);
+        // SAFETY: `bytes` bytes follow the head in the same allocation.
+        unsafe { chunk.add(1).cast() }
+    }
+}
+
+impl Bump {
+    /// Memory of at least `bytes` bytes, uninitialised, that lives as long as `arena`.
+    ///
+    /// # Safety
+    /// `arena` is the one that this value was made with.
+    #[inline]
+    pub(super) unsafe fn allocate(&mut self, arena: &Arena, bytes: usize) -> NonNull<u8> {
+        let bytes = bytes.checked_next_multiple_of(ALIGN).expect("an entry fits in memory");
+        // One allocating thread: a plain store of the sum does, no atomic addition.
+        arena.used_bytes.store(arena.used_bytes.load(Relaxed) + bytes, Relaxed);
+        if bytes > self.left_bytes {
+            return self.allocate_slowly(arena, bytes);
+        }
+        let memory = self.at;
+        self.left_bytes -= bytes;
+        // SAFETY: at least `bytes` bytes are left in the chunk behind `at`, which the arena keeps.
+        self.at = unsafe { self.at.add(bytes) };
+        NonNull::new(memory).expect("with bytes left there is a chunk")
+    }
+
+    #[cold]
+    fn allocate_slowly(&mut self, arena: &Arena, bytes: usize) -> NonNull<u8> {
+        // A large entry gets a chunk of its own, and the rest of the current one stays in use.
+        if bytes > self.next_chunk_bytes / 4 {
+            return arena.grow(bytes);
+        }
+        let chunk_bytes = self.next_chunk_bytes;
+        let memory = arena.grow(chunk_bytes);
+        self.next_chunk_bytes = (2 * chunk_bytes).min(CHUNK_BYTES_MAX);
+        self.left_bytes = chunk_bytes - bytes;
+        // SAFETY: the chunk holds `chunk_bytes`, of which `bytes` are a part.
+        self.at = unsafe { memory.as_ptr().add(bytes) };
+        memory
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let mut next = self.newest.load(Relaxed);
+        while let Some(chunk) = NonNull::new(next) {
+            // SAFETY: by I2 this is a chunk that `grow` wrote, and each is visited once.
+            let Chunk { older, bytes } = unsafe { chunk.read() };
+            // SAFETY: allocated in `grow` with this layout; `&mut self` says that no one uses it.
+            unsafe { dealloc(chunk.as_ptr().cast(), chunk_layout(bytes)) };
+            next = older;
+        }
+    }
+}
+
+/// A head and `bytes` behind it.
+fn chunk_layout(bytes: usize) -> Layout {
+    bytes
+        .checked_add(size_of::<Chunk>())
+        .and_then(|bytes| Layout::from_size_align(bytes, ALIGN).ok())
+        .expect("an entry fits in memory")
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_arena_holds_nothing() {
+        let (arena, _bump) = Arena::new();
+        assert_eq!(arena.used_bytes(), 0);
+        assert!(arena.newest.load(Relaxed).is_null());
+    }
+
+    /// Fills each piece with its own byte, and looks for overlaps when all are filled.
+    #[test]
+    fn pieces_are_aligned_and_apart() {
+        let (arena, mut bump) = Arena::new();
+        let mut pieces = Vec::new();
+        let mut sum = 0;
+        for round in 0_usize..3000 {
+            let bytes = match round % 100 {
+                0 => round * 31,
+                1 => 0,
+                _ => 1 + round * 7 % 300,
+            };
+            // SAFETY: the two were made together.
+            let memory = unsafe { bump.allocate(&arena, bytes) };
+            assert_eq!(memory.as_ptr().addr() % ALIGN, 0);
+            // SAFETY: `bytes` bytes were just handed out.
+            unsafe { memory.write_bytes(round as u8, bytes) };
+            pieces.push((memory, bytes, round as u8));
+            sum += bytes.next_multiple_of(ALIGN);
+            assert_eq!(arena.used_bytes(), sum);
+        }
+        for (memory, bytes, filling) in pieces {
+            // SAFETY: handed out and filled above; the arena is alive.
+            let piece = unsafe { std::slice::from_raw_parts(memory.as_ptr(), bytes) };
+            assert!(piece.iter().all(|&byte| byte == filling));
+        }
+    }
+
+    #[test]
+    fn a_large_piece_leaves_the_current_chunk_in_use() {
+        let (arena, mut bump) = Arena::new();
+        // SAFETY: the two were made together.
+        let first = unsafe { bump.allocate(&arena, 32) };
+        // SAFETY: the two were made together.
+        unsafe { bump.allocate(&arena, 10 * CHUNK_BYTES_MAX) };
+        // SAFETY: the two were made together.
+        let second = unsafe { bump.allocate(&arena, 32) };
+        assert_eq!(second.as_ptr().addr(), first.as_ptr().addr() + 32);
+    }
+}

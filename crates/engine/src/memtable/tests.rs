@@ -1,0 +1,1 @@
+//! Tests of the memtable as its users see it.
