@@ -121,11 +121,14 @@ impl Core {
         self.listeners.tell(&Event::BackgroundError { error: error.clone(), retries });
     }
 
-    /// Hands the logs `from <= number < to` to housekeeping. Numbers that are no logs do no harm:
-    /// removing what is not there is nothing.
-    pub(crate) fn retire_wals(&self, from: FileNumber, to: FileNumber) {
-        for number in from.0..to.0 {
-            self.graveyard.bury(FileName::Wal(FileNumber(number)));
-        }
+    /// Hands the logs below `floor` to housekeeping.
+    pub(crate) fn retire_wals(&self, state: &mut State, floor: FileNumber) {
+        state.wals.retain(|number| {
+            let needed = *number >= floor;
+            if !needed {
+                self.graveyard.bury(FileName::Wal(*number));
+            }
+            needed
+        });
     }
 }

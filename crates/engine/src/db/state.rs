@@ -24,6 +24,8 @@ pub(crate) struct State {
     pub(crate) memtable: Logged,
     /// Oldest first: the order in which they are flushed.
     pub(crate) immutables: VecDeque<Logged>,
+    /// Logs on disk that have not gone to housekeeping.
+    pub(crate) wals: Vec<FileNumber>,
     pub(crate) version: Arc<Version>,
     pub(crate) policy: Box<dyn CompactionPolicy>,
     pub(crate) in_flight: InFlight,

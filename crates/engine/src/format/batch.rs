@@ -157,16 +157,9 @@ impl WriteBatch {
 
     /// The updates, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = BatchOp<'_>> {
-        let mut entries = Reader::new(self.body());
-        std::iter::from_fn(move || {
-            if entries.is_empty() {
-                return None;
-            }
-            let (kind, key, value) = decode_entry(&mut entries).expect("I1: entries are whole");
-            Some(match kind {
-                ValueKind::Value => BatchOp::Put { key, value },
-                ValueKind::Deletion => BatchOp::Delete { key },
-            })
+        whole_entries(self.body()).map(|(kind, key, value)| match kind {
+            ValueKind::Value => BatchOp::Put { key, value },
+            ValueKind::Deletion => BatchOp::Delete { key },
         })
     }
 
@@ -240,6 +233,16 @@ pub(crate) fn header(seqno: SeqNo, count: u32) -> [u8; HEADER_BYTES] {
 
 /// An entry: what it does, its key, its value (empty for a deletion).
 pub(crate) type Entry<'a> = (ValueKind, &'a [u8], &'a [u8]);
+
+/// The entries of a body that a [`WriteBatch`] built, and that I1 therefore covers.
+#[inline]
+pub(crate) fn whole_entries(body: &[u8]) -> impl Iterator<Item = Entry<'_>> {
+    let mut entries = Reader::new(body);
+    std::iter::from_fn(move || {
+        let more = !entries.is_empty();
+        more.then(|| decode_entry(&mut entries).expect("I1: entries are whole"))
+    })
+}
 
 /// Takes a WAL record apart.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,7 @@ use crate::db::write::pace::Pace;
 use crate::db::write::queue::{Request, Waiter};
 use crate::db::write::wal::Wal;
 use crate::env::site::Site;
-use crate::format::batch::{self, BatchReader};
+use crate::format::batch;
 use crate::memtable::Inserter;
 
 pub(crate) struct Committer {
@@ -80,8 +80,7 @@ impl Committer {
     /// Inserts a write whose append (and sync) succeeded.
     pub(crate) fn insert(&mut self, first: SeqNo, body: &[u8]) -> SeqNo {
         let mut seqno = first;
-        for entry in BatchReader::over_body(body) {
-            let (kind, key, value) = entry.expect("a batch is whole when it comes to the queue");
+        for (kind, key, value) in batch::whole_entries(body) {
             self.inserter.add(seqno, kind, key, value);
             seqno = seqno.plus(1);
         }

@@ -6,15 +6,19 @@
 //! then are writes accepted again. The copies keep their sequence numbers, so a recovery that
 //! finds both logs replays each write once.
 
-use crate::base::error::Result;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::base::error::{Error, Result};
 use crate::base::event::Event;
-use crate::base::key::{SeqNo, ValueKind};
+use crate::base::iter::InternalIterator;
+use crate::base::key::{self, SeqNo, ValueKind};
 use crate::db::core::Core;
 use crate::db::write::committer::Committer;
 use crate::db::write::wal::Wal;
 use crate::env::site::Site;
-use crate::format::batch;
-use crate::format::filename::FileName;
+use crate::format::batch::{self, WriteBatch};
+use crate::format::filename::{FileName, FileNumber};
 use crate::memtable::MemTable;
 
 /// Entries are copied in records of about this size.
@@ -28,24 +32,24 @@ impl Core {
             let path = FileName::Wal(number).in_dir(&self.dir);
             let _ = self.env.file_system.remove_file(&path, Site::WalRemove);
         })?;
-        let retired = {
+        {
             let mut state = self.state.lock();
-            let floor = state.wal_floor(0);
             state.memtable.wal = number;
             for entry in &mut state.immutables {
                 entry.wal = number;
             }
-            floor
-        };
+            state.wals.push(number);
+            self.retire_wals(&mut state, number);
+        }
+        // Their bytes are in the new log; closing can tell nothing that matters any more.
         committer.older.clear();
         committer.wal = wal;
-        self.retire_wals(retired, number);
         self.listeners.tell(&Event::Healed);
         Ok(())
     }
 
     /// Copies all memtables into a new, synced log.
-    fn relog(&self, number: crate::format::filename::FileNumber) -> Result<Wal> {
+    fn relog(&self, number: FileNumber) -> Result<Wal> {
         let mut wal = Wal::create(&self.env.file_system, &self.dir, number)?;
         let memtables: Vec<_> = {
             let state = self.state.lock();
@@ -61,42 +65,68 @@ impl Core {
 }
 
 /// Appends a memtable's entries in the order of their sequence numbers, as a log must have them.
-pub(crate) fn copy_entries(table: &std::sync::Arc<MemTable>, wal: &mut Wal) -> Result<()> {
-    let mut entries: Vec<(SeqNo, ValueKind, &[u8], &[u8])> = table.entries().collect();
-    entries.sort_unstable_by_key(|entry| entry.0);
-    let mut record = Record::default();
-    for (seqno, kind, key, value) in entries {
-        let gap = record.next() != Some(seqno);
-        if gap || record.body.len() >= RECORD_BYTES {
-            record.append_to(wal)?;
-            record.first = seqno;
+pub(crate) fn copy_entries(table: &Arc<MemTable>, wal: &mut Wal) -> Result<()> {
+    let copy = Copied::of(table)?;
+    let mut batch = WriteBatch::new();
+    let mut first = SeqNo(0);
+    for entry in &copy.entries {
+        let follows = entry.seqno == first.plus(u64::from(batch.count()));
+        if !batch.is_empty() && (!follows || batch.approximate_size() >= RECORD_BYTES) {
+            append_batch(wal, first, &mut batch)?;
         }
-        batch::encode_entry(&mut record.body, kind, key, value);
-        record.count += 1;
+        if batch.is_empty() {
+            first = entry.seqno;
+        }
+        let key = &copy.bytes[entry.key.clone()];
+        match entry.kind {
+            ValueKind::Value => batch.put(key, &copy.bytes[entry.value.clone()]),
+            ValueKind::Deletion => batch.delete(key),
+        }
     }
-    record.append_to(wal)
+    if batch.is_empty() { Ok(()) } else { append_batch(wal, first, &mut batch) }
 }
 
-/// A run of entries with consecutive sequence numbers.
-#[derive(Default)]
-struct Record {
-    first: SeqNo,
-    count: u32,
-    body: Vec<u8>,
+fn append_batch(wal: &mut Wal, first: SeqNo, batch: &mut WriteBatch) -> Result<()> {
+    let header = batch::header(first, batch.count());
+    wal.append(first, &[&header, batch.body()])?;
+    batch.clear();
+    Ok(())
 }
 
-impl Record {
-    fn next(&self) -> Option<SeqNo> {
-        (self.count > 0).then(|| self.first.plus(u64::from(self.count)))
-    }
+/// A memtable's entries by sequence number. At most one write buffer is copied at a time.
+struct Copied {
+    bytes: Vec<u8>,
+    entries: Vec<CopiedEntry>,
+}
 
-    fn append_to(&mut self, wal: &mut Wal) -> Result<()> {
-        if self.count > 0 {
-            let header = batch::header(self.first, self.count);
-            wal.append(self.first, &[&header, &self.body])?;
-            self.count = 0;
-            self.body.clear();
+struct CopiedEntry {
+    seqno: SeqNo,
+    kind: ValueKind,
+    key: Range<usize>,
+    value: Range<usize>,
+}
+
+impl Copied {
+    fn of(table: &Arc<MemTable>) -> Result<Self> {
+        let mut copy = Copied { bytes: Vec::new(), entries: Vec::new() };
+        let mut iter = table.iter();
+        iter.seek_to_first()?;
+        while iter.valid() {
+            let parsed = key::parse(iter.key())
+                .ok_or_else(|| Error::corruption("a memtable holds a malformed key"))?;
+            let start = copy.bytes.len();
+            copy.bytes.extend_from_slice(parsed.user);
+            let middle = copy.bytes.len();
+            copy.bytes.extend_from_slice(iter.value());
+            copy.entries.push(CopiedEntry {
+                seqno: parsed.seqno,
+                kind: parsed.kind,
+                key: start..middle,
+                value: middle..copy.bytes.len(),
+            });
+            iter.next()?;
         }
-        Ok(())
+        copy.entries.sort_unstable_by_key(|entry| entry.seqno);
+        Ok(copy)
     }
 }

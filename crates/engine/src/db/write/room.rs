@@ -112,7 +112,7 @@ impl Core {
     pub(crate) fn switch_memtable(&self, committer: &mut Committer) -> Result<()> {
         let number = self.new_file_number();
         let wal = Wal::create(&self.env.file_system, &self.dir, number)?;
-        let (table, inserter) = MemTable::new(self.settings.order.clone(), self.next_seed());
+        let (table, inserter) = MemTable::new(self.settings.order.user.clone(), self.next_seed());
         let old = std::mem::replace(&mut committer.wal, wal);
         if old.needs_sync() {
             committer.older.push(old);
@@ -124,6 +124,7 @@ impl Core {
         let fresh = Logged { table: Arc::clone(&table), wal: number };
         let full = std::mem::replace(&mut state.memtable, fresh);
         state.immutables.push_back(full);
+        state.wals.push(number);
         self.publish(&state);
         drop(state);
         self.work.notify_all();

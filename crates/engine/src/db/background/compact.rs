@@ -1,0 +1,182 @@
+//! Compaction: from a policy's plan to an installed edit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::error::Result;
+use crate::base::event::Event;
+use crate::base::slot::Slot;
+use crate::compaction::Plan;
+use crate::compaction::closure::{self, Closed};
+use crate::compaction::executor::JobContext;
+use crate::compaction::job::{Job, Output};
+use crate::compaction::policy::PickView;
+use crate::db::background::Worked;
+use crate::db::background::install::refused;
+use crate::db::core::Core;
+use crate::db::state::State;
+use crate::format::filename::FileNumber;
+use crate::version::builder::Change;
+use crate::version::table_meta::TableMeta;
+
+/// An accepted plan.
+pub(crate) enum Accepted {
+    Move { job: u64, closed: Closed, to: Slot },
+    Merge(Box<Job>),
+}
+
+impl Core {
+    /// Runs the most pressing compaction, if there is one that may start.
+    pub(crate) fn try_compact(&self) -> Worked {
+        let accepted = {
+            let mut state = self.state.lock();
+            if state.failed.is_some() || state.closing {
+                return Worked::Idle;
+            }
+            self.pick(&mut state)
+        };
+        let Some(accepted) = accepted else { return Worked::Idle };
+        self.ring_for_work(); // Another plan may start beside this one.
+        match self.run(accepted) {
+            Ok(()) => {
+                self.note_background_success();
+                Worked::Yes
+            }
+            Err(error) => self.note_background_failure(error),
+        }
+    }
+
+    fn pick(&self, state: &mut State) -> Option<Accepted> {
+        let view = PickView {
+            version: &state.version,
+            order: &self.settings.order.user,
+            in_flight: &state.in_flight,
+            has_snapshots: !self.snapshots.is_empty(),
+        };
+        let plan = state.policy.pick(&view)?;
+        self.accept(state, &plan)
+    }
+
+    /// Plan -> job: completes the plan by the rules (A4, A5), and turns it away if it may not run
+    /// beside the others (A7), or if what it names is gone.
+    pub(crate) fn accept(&self, state: &mut State, plan: &Plan) -> Option<Accepted> {
+        let order = &self.settings.order.user;
+        let (seed, to) = match plan {
+            Plan::Move { tables, to } => (tables, *to),
+            Plan::Merge { inputs, to } => (inputs, *to),
+        };
+        let closed = closure::close(order, &state.version, seed, to)?;
+        if !state.in_flight.admits(order, &closed, to) {
+            return None;
+        }
+        let id = state.new_job();
+        state.in_flight.begin(order, id, &closed, to);
+        // A move that would have to take tables of its target along is a merge.
+        let moves = matches!(plan, Plan::Move { .. })
+            && closed.tables.iter().all(|(place, _)| place.slot != to);
+        if moves {
+            return Some(Accepted::Move { job: id, closed, to });
+        }
+        let snapshots = self.snapshots.with_visible(|| self.visible_seqno());
+        let limits = self.settings.job;
+        let job = Job::new(id, order, &state.version, &closed, (to, snapshots, limits));
+        Some(Accepted::Merge(Box::new(job)))
+    }
+
+    /// Runs an accepted plan and installs it. Whatever comes of it, its tables are free afterwards.
+    pub(crate) fn run(&self, accepted: Accepted) -> Result<()> {
+        let id = match &accepted {
+            Accepted::Move { job, .. } => *job,
+            Accepted::Merge(job) => job.id,
+        };
+        let ran = match accepted {
+            Accepted::Move { job, closed, to } => self.run_move(job, &closed, to),
+            Accepted::Merge(job) => self.run_merge(&job),
+        };
+        if ran.is_err() {
+            self.state.lock().in_flight.end(id);
+        }
+        ran
+    }
+
+    fn run_move(&self, job: u64, closed: &Closed, to: Slot) -> Result<()> {
+        let tables = || closed.tables.iter();
+        let change = Change {
+            removed: tables().map(|(place, table)| (place.slot, table.number)).collect(),
+            added: tables().map(|(_, table)| (to, Arc::clone(table))).collect(),
+        };
+        self.install(change, None, |state| state.in_flight.end(job))?;
+        self.counters.moves.add(1);
+        self.listeners.tell(&Event::CompactionFinished {
+            job,
+            target_level: to.level.number(),
+            moved: true,
+            outputs: tables().map(|(_, table)| table.number.0).collect(),
+            bytes_read: 0,
+            bytes_written: 0,
+            elapsed: Duration::ZERO,
+        });
+        Ok(())
+    }
+
+    fn run_merge(&self, job: &Job) -> Result<()> {
+        let begin = self.env.clock.now();
+        self.tell_started(job);
+        let output = self.executor.execute(job, &self.job_context())?;
+        if !job.accepts(&self.settings.order, &output) {
+            return Err(refused(job.id));
+        }
+        let elapsed = self.env.clock.now().saturating_sub(begin);
+        self.install(self.change_of(job, &output), None, |state| {
+            state.in_flight.end(job.id);
+            let stats = &mut state.level_stats[job.to.level.index()];
+            stats.elapsed += elapsed;
+            stats.bytes_read += output.bytes_read;
+            stats.bytes_written += output.bytes_written;
+        })?;
+        self.counters.merges.add(1);
+        self.counters.compaction_bytes_read.add(output.bytes_read);
+        self.counters.compaction_bytes_written.add(output.bytes_written);
+        self.counters.entries_dropped.add(output.entries_dropped);
+        self.listeners.tell(&Event::CompactionFinished {
+            job: job.id,
+            target_level: job.to.level.number(),
+            moved: false,
+            outputs: output.tables.iter().map(|table| table.number.0).collect(),
+            bytes_read: output.bytes_read,
+            bytes_written: output.bytes_written,
+            elapsed,
+        });
+        Ok(())
+    }
+
+    fn job_context(&self) -> JobContext<'_> {
+        JobContext {
+            order: &self.settings.order,
+            cache: &self.tables,
+            store: &self.store,
+            table: &self.settings.table,
+            new_number: &self.numbers,
+            cancelled: &self.cancelled,
+        }
+    }
+
+    fn tell_started(&self, job: &Job) {
+        let inputs = job.input_tables().map(|(slot, table)| (slot.level.number(), table.number.0));
+        let target_level = job.to.level.number();
+        let inputs = inputs.collect();
+        self.listeners.tell(&Event::CompactionStarted { job: job.id, inputs, target_level });
+    }
+
+    fn change_of(&self, job: &Job, output: &Output) -> Change {
+        let removed = job.input_tables().map(|(slot, table)| (slot, table.number));
+        let added = output.tables.iter().map(|built| {
+            let bounds = (built.smallest.clone(), built.largest.clone());
+            let graveyard = Arc::clone(&self.graveyard);
+            let meta = TableMeta::new(built.number, built.size, bounds, graveyard);
+            meta.learn_stats(built.stats);
+            (job.to, Arc::new(meta))
+        });
+        Change { removed: removed.collect::<Vec<(Slot, FileNumber)>>(), added: added.collect() }
+    }
+}

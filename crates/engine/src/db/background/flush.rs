@@ -1,0 +1,102 @@
+//! Flush: the oldest immutable memtable becomes a table of level 0.
+//!
+//! One at a time, so that level 0 stays in order: newer data, larger number. Always level 0, also
+//! where LevelDB would place the table deeper: a move gets it there without copying, and every rule
+//! has one case less.
+
+use std::sync::Arc;
+
+use crate::base::error::Result;
+use crate::base::event::Event;
+use crate::base::iter::InternalIterator;
+use crate::base::slot::Slot;
+use crate::db::background::Worked;
+use crate::db::core::Core;
+use crate::db::state::Logged;
+use crate::format::filename::FileNumber;
+use crate::format::table::{TableBuilder, TableSummary};
+use crate::memtable::MemTable;
+use crate::version::builder::Change;
+use crate::version::table_meta::{TableMeta, TableStats};
+
+impl Core {
+    /// Flushes the oldest immutable memtable, if there is one.
+    pub(crate) fn try_flush(&self) -> Worked {
+        let (entry, job) = {
+            let mut state = self.state.lock();
+            if state.flushing || state.failed.is_some() {
+                return Worked::Idle;
+            }
+            let Some(entry) = state.immutables.front().cloned() else { return Worked::Idle };
+            state.flushing = true;
+            (entry, state.new_job())
+        };
+        let flushed = self.flush(&entry, job);
+        self.state.lock().flushing = false;
+        match flushed {
+            Ok(()) => {
+                self.note_background_success();
+                Worked::Yes
+            }
+            Err(error) => self.note_background_failure(error),
+        }
+    }
+
+    fn flush(&self, entry: &Logged, job: u64) -> Result<()> {
+        let begin = self.env.clock.now();
+        let table = self.build_level0(&entry.table)?;
+        let bytes = table.as_ref().map_or(0, |table| table.size);
+        let number = table.as_ref().map(|table| table.number.0);
+        let change = Change {
+            added: table.into_iter().map(|table| (Slot::L0, table)).collect(),
+            removed: Vec::new(),
+        };
+        let floor = self.state.lock().wal_floor(1);
+        let elapsed = self.env.clock.now().saturating_sub(begin);
+        self.install(change, Some(floor), |state| {
+            let flushed = state.immutables.pop_front();
+            debug_assert!(flushed.is_some_and(|old| Arc::ptr_eq(&old.table, &entry.table)));
+            let stats = &mut state.level_stats[0];
+            stats.bytes_written += bytes;
+            stats.elapsed += elapsed;
+        })?;
+        self.counters.flushes.add(1);
+        self.counters.flush_bytes.add(bytes);
+        self.listeners.tell(&Event::FlushFinished { job, table: number, bytes, elapsed });
+        Ok(())
+    }
+
+    /// Writes a memtable as a durable table; `None` if it is empty. A failed one is removed, and the
+    /// next attempt takes a new number: what a failed file holds is unknown.
+    pub(crate) fn build_level0(&self, memtable: &Arc<MemTable>) -> Result<Option<Arc<TableMeta>>> {
+        if memtable.is_empty() {
+            return Ok(None);
+        }
+        let number = self.new_file_number();
+        let built = self.write_table(memtable, number).inspect_err(|_| {
+            let _ = self.store.remove(number);
+        })?;
+        let stats = TableStats {
+            entries: built.properties.entries,
+            deletions: built.properties.deletions,
+        };
+        let bounds = (built.smallest, built.largest);
+        let meta = TableMeta::new(number, built.bytes, bounds, Arc::clone(&self.graveyard));
+        meta.learn_stats(stats);
+        Ok(Some(Arc::new(meta)))
+    }
+
+    fn write_table(&self, memtable: &Arc<MemTable>, number: FileNumber) -> Result<TableSummary> {
+        let file = self.store.create(number)?;
+        let mut builder = TableBuilder::new(file, self.settings.table.clone());
+        let mut iter = memtable.iter();
+        iter.seek_to_first()?;
+        while iter.valid() {
+            builder.add(iter.key(), iter.value())?;
+            iter.next()?;
+        }
+        let summary = builder.finish()?;
+        self.store.sync_names()?;
+        Ok(summary)
+    }
+}

@@ -1,0 +1,153 @@
+//! Installing an edit: the one way in which the set of tables changes.
+//!
+//! **Concurrency.** Take `manifest`; read the version under `state` and let go; append and sync;
+//! take `state`, swap, publish; let go of both. Only holders of `manifest` change the version, so
+//! what was read stays true. No writer ever waits for the manifest's I/O.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::event::Event;
+use crate::base::slot::Slot;
+use crate::base::sync::Guard;
+use crate::db::core::Core;
+use crate::db::state::State;
+use crate::db::write::read_only;
+use crate::format::filename::{FileName, FileNumber};
+use crate::format::manifest::edit::{NewTable, VersionEdit};
+use crate::version::builder::{self, Change};
+use crate::version::manifest_log::ManifestLog;
+use crate::version::table_meta::TableMeta;
+use crate::version::{Version, check};
+
+impl Core {
+    /// Makes a change durable and visible. `wal_floor` is the oldest log needed afterwards, if that
+    /// changes. `settle` updates the rest of the state in the same step.
+    ///
+    /// After an error the change may or may not be durable (M2): its new tables must stay.
+    pub(crate) fn install(
+        &self,
+        change: Change,
+        wal_floor: Option<FileNumber>,
+        settle: impl FnOnce(&mut State),
+    ) -> Result<()> {
+        let mut manifest = self.manifest.lock();
+        let base = Arc::clone(&self.state.lock().version);
+        let next = builder::apply(&self.settings.order, &base, change.clone())?;
+        check::check(&self.settings.order, &next)?;
+        let floor = wal_floor.unwrap_or_else(|| self.wal_floor());
+        self.commit_edit(&mut manifest, &change, &next, floor)?;
+        self.durable_wal_floor.store(floor.0, Ordering::Relaxed);
+        let removed = removed_tables(&base, &next, &change);
+        let next = Arc::new(next);
+        let mut state = self.state.lock();
+        state.version = next;
+        settle(&mut state);
+        self.retire_wals(&mut state, floor);
+        self.publish(&state);
+        drop(state);
+        drop(manifest);
+        // Rule R5: the edit is durable, so the files may go when their last reader does.
+        for table in &removed {
+            table.mark_obsolete();
+        }
+        Ok(())
+    }
+
+    fn commit_edit(
+        &self,
+        manifest: &mut Guard<'_, Option<ManifestLog>>,
+        change: &Change,
+        next: &Version,
+        floor: FileNumber,
+    ) -> Result<()> {
+        let log = manifest.as_mut().ok_or_else(read_only)?;
+        if log.wants_rotation() {
+            return self.rotate(manifest, next, floor);
+        }
+        let edit = VersionEdit {
+            removed: change.removed.clone(),
+            added: change.added.iter().map(new_table).collect(),
+            ..self.edit_header(floor)
+        };
+        let appended = log.append(&edit);
+        if let Err(error) = &appended
+            && error.kind() != ErrorKind::NoSpace
+        {
+            self.fail(error.clone());
+        }
+        self.counters.manifest_edits.add(1);
+        appended
+    }
+
+    /// Begins a new manifest with the whole next version, and retires the old one.
+    fn rotate(
+        &self,
+        manifest: &mut Guard<'_, Option<ManifestLog>>,
+        next: &Version,
+        floor: FileNumber,
+    ) -> Result<()> {
+        let number = self.new_file_number();
+        let snapshot = self.snapshot_edit(next, floor);
+        let fs = &self.env.file_system;
+        let fresh = ManifestLog::create(fs, &self.dir, number, &snapshot)?;
+        if let Some(old) = manifest.replace(fresh) {
+            self.graveyard.bury(FileName::Manifest(old.number()));
+            let _ = old.close(); // Replaced: nothing in it matters any more.
+        }
+        self.counters.manifest_rotations.add(1);
+        self.listeners.tell(&Event::ManifestRotated { number: number.0 });
+        Ok(())
+    }
+
+    /// What every edit repeats, as LevelDB's do.
+    fn edit_header(&self, floor: FileNumber) -> VersionEdit {
+        VersionEdit {
+            log_number: Some(floor),
+            prev_log_number: Some(FileNumber(0)),
+            next_file: Some(self.next_file_number()),
+            last_seqno: Some(self.visible_seqno()),
+            ..VersionEdit::default()
+        }
+    }
+
+    pub(crate) fn snapshot_edit(&self, version: &Version, floor: FileNumber) -> VersionEdit {
+        snapshot_of(version, self.settings.order.user.name(), self.edit_header(floor))
+    }
+}
+
+/// A whole version as one edit, the way every manifest begins.
+pub(crate) fn snapshot_of(version: &Version, comparator: &str, header: VersionEdit) -> VersionEdit {
+    let added = version.tables().map(|(slot, table)| new_table(&(slot, Arc::clone(table))));
+    VersionEdit {
+        comparator: Some(comparator.as_bytes().to_vec()),
+        added: added.collect(),
+        ..header
+    }
+}
+
+fn new_table((slot, table): &(Slot, Arc<TableMeta>)) -> (Slot, NewTable) {
+    let table = NewTable {
+        number: table.number,
+        size: table.size,
+        smallest: table.smallest.clone(),
+        largest: table.largest.clone(),
+    };
+    (*slot, table)
+}
+
+/// Tables that the change takes out of the version altogether: a moved one is still there.
+fn removed_tables(base: &Version, next: &Version, change: &Change) -> Vec<Arc<TableMeta>> {
+    let gone = |(slot, number): &(Slot, FileNumber)| {
+        let table = base.slot(*slot).iter().find(|table| table.number == *number)?;
+        next.find(*number).is_none().then(|| Arc::clone(table))
+    };
+    change.removed.iter().filter_map(gone).collect()
+}
+
+/// A job whose output breaks the rules is refused, whoever ran it.
+pub(crate) fn refused(job: u64) -> Error {
+    let message = format!("job {job}: the output is not within its inputs' range, or not in order");
+    Error::corruption(message)
+}

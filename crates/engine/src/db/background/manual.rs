@@ -1,0 +1,198 @@
+//! Work that a caller asks for and waits for: flush, compaction of a range, waiting for rest.
+//! It runs on the caller's thread, through the same doors as the lanes' work.
+
+use std::sync::Arc;
+
+use crate::base::error::Result;
+use crate::base::slot::{Level, Slot};
+use crate::base::sync::Guard;
+use crate::compaction::Plan;
+use crate::db::background::compact::Accepted;
+use crate::db::core::Core;
+use crate::db::state::State;
+use crate::db::write::queue::{Request, Turn};
+use crate::db::write::read_only;
+use crate::format::filename::FileNumber;
+use crate::version::{KeyRange, Version};
+
+/// Tables of the upper level that one step of a range compaction takes, at most: small enough that
+/// level 0 is served in between.
+const STEP_TABLES: usize = 16;
+
+impl Core {
+    /// Writes all that memory holds as tables, and returns when they are durable.
+    pub(crate) fn flush_all(&self) -> Result<()> {
+        self.make_memtable_immutable()?;
+        loop {
+            let state = self.state.lock();
+            if let Some(error) = state.refusal() {
+                return Err(error);
+            }
+            if state.immutables.is_empty() {
+                return Ok(());
+            }
+            if let Some(error) = &state.retrying {
+                return Err(error.clone());
+            }
+            self.wait_or_step(state)?;
+        }
+    }
+
+    /// Goes through the writers' queue: only a leader may switch the memtable.
+    fn make_memtable_immutable(&self) -> Result<()> {
+        let queue = self.queue.as_ref().ok_or_else(read_only)?;
+        let nothing = Request { body: &[], count: 0, sync: false };
+        loop {
+            // Done: a leader took the empty request along, which is not what it is for.
+            let Turn::Lead(mut committer) = queue.join(nothing) else { continue };
+            let switched = self.switch_for_flush(&mut committer);
+            queue.finish(committer, &[], &Ok(()));
+            return switched;
+        }
+    }
+
+    fn switch_for_flush(&self, committer: &mut crate::db::write::committer::Committer) -> Result<()> {
+        self.make_room(committer, 0)?;
+        if committer.inserter.table().is_empty() {
+            return Ok(());
+        }
+        self.wait_for_space()?;
+        self.switch_memtable(committer)
+    }
+
+    /// Compacts every table that meets the range, level by level, down to the deepest level that
+    /// holds any of it; there, tables whose deletions hide nothing are rewritten without them.
+    pub(crate) fn compact_range(&self, range: KeyRange<'_>) -> Result<()> {
+        self.flush_all()?;
+        let mut level = Level::ZERO;
+        while let Some(deeper) = level.deeper() {
+            if !self.meets_deeper(range, level) {
+                break;
+            }
+            self.compact_level(range, Slot::tree(level), Slot::tree(deeper))?;
+            level = deeper;
+        }
+        self.drop_deletions(range)
+    }
+
+    fn current_version(&self) -> Arc<Version> {
+        Arc::clone(&self.super_version.load().version)
+    }
+
+    /// True if tables of the range lie deeper than `level`, or in level 0, which is never the last.
+    fn meets_deeper(&self, range: KeyRange<'_>, level: Level) -> bool {
+        let order = &self.settings.order.user;
+        self.current_version().tables().any(|(slot, table)| {
+            let below = slot.level > level || (level == Level::ZERO && slot.level == level);
+            below && range.meets(order, table)
+        })
+    }
+
+    /// Pushes what `from` holds of the range down. Tables that arrive meanwhile are left alone.
+    fn compact_level(&self, range: KeyRange<'_>, from: Slot, to: Slot) -> Result<()> {
+        let order = &self.settings.order.user;
+        let mut left: Vec<FileNumber> = {
+            let version = self.current_version();
+            let tables = version.overlapping(order, from, range);
+            tables.iter().map(|table| table.number).collect()
+        };
+        if from == Slot::L0 {
+            let plan = Plan::Merge { inputs: left, to };
+            return self.run_plan(|version, _| still_there(&plan, version));
+        }
+        while !left.is_empty() {
+            let rest = left.split_off(left.len().min(STEP_TABLES));
+            let plan = Plan::Merge { inputs: left, to };
+            self.run_plan(|version, _| still_there(&plan, version))?;
+            left = rest;
+        }
+        Ok(())
+    }
+
+    /// Rewrites, in place, tables with deletions under which nothing lies.
+    fn drop_deletions(&self, range: KeyRange<'_>) -> Result<()> {
+        if !self.snapshots.is_empty() {
+            return Ok(());
+        }
+        let order = &self.settings.order.user;
+        let version = self.current_version();
+        for (slot, table) in version.tables().filter(|(slot, _)| slot.is_sorted()) {
+            let has_deletions = table.stats().is_some_and(|stats| stats.deletions > 0);
+            let own = crate::compaction::closure::range_of(table);
+            let bottom = !version
+                .tables()
+                .any(|(deeper, other)| deeper > slot && own.meets(order, other));
+            if has_deletions && bottom && range.meets(order, table) {
+                let plan = Plan::Merge { inputs: vec![table.number], to: slot };
+                self.run_plan(|version, _| still_there(&plan, version))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs what `plan` says of the current version, when the running jobs admit it.
+    fn run_plan(&self, plan: impl Fn(&Version, &State) -> Option<Plan>) -> Result<()> {
+        loop {
+            let mut state = self.state.lock();
+            if let Some(error) = state.refusal() {
+                return Err(error);
+            }
+            let version = Arc::clone(&state.version);
+            let Some(plan) = plan(&version, &state) else { return Ok(()) };
+            if let Some(accepted) = self.accept(&mut state, &plan) {
+                drop(state);
+                return self.run_for_caller(accepted);
+            }
+            if state.in_flight.is_empty() {
+                return Ok(()); // Not a matter of waiting: its tables are gone.
+            }
+            drop(self.changed.wait(state));
+        }
+    }
+
+    fn run_for_caller(&self, accepted: Accepted) -> Result<()> {
+        let ran = self.run(accepted);
+        if let Err(error) = &ran {
+            self.note_background_failure(error.clone());
+        } else {
+            self.note_background_success();
+        }
+        ran
+    }
+
+    /// Waits until there is nothing to flush, compact or remove.
+    pub(crate) fn wait_for_rest(&self) -> Result<()> {
+        loop {
+            let mut state = self.state.lock();
+            if let Some(error) = state.refusal() {
+                return Err(error);
+            }
+            if let Some(error) = &state.retrying {
+                return Err(error.clone());
+            }
+            let busy = !state.immutables.is_empty() || !state.in_flight.is_empty();
+            if !busy && !self.has_plan(&mut state) {
+                return Ok(());
+            }
+            self.wait_or_step(state)?;
+        }
+    }
+
+    fn wait_or_step(&self, state: Guard<'_, State>) -> Result<()> {
+        if self.runs_by_hand() {
+            drop(state);
+            self.run_background_step()?;
+        } else {
+            drop(self.changed.wait(state));
+        }
+        Ok(())
+    }
+}
+
+/// The plan without the tables that are gone; `None` if none is left.
+fn still_there(plan: &Plan, version: &Version) -> Option<Plan> {
+    let Plan::Merge { inputs, to } = plan else { return Some(plan.clone()) };
+    let there = |number: &FileNumber| version.find(*number).is_some_and(|(slot, _)| slot <= *to);
+    let inputs: Vec<FileNumber> = inputs.iter().copied().filter(there).collect();
+    (!inputs.is_empty()).then_some(Plan::Merge { inputs, to: *to })
+}

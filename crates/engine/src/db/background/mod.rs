@@ -1,0 +1,165 @@
+//! Background work: flush, compaction, removal of files. On lanes of its own, or step by step by
+//! hand; either way through the same functions.
+//!
+//! One lane flushes and does nothing else, so that a flush never waits behind a merge; some lanes
+//! compact; one removes files.
+
+pub(crate) mod compact;
+pub(crate) mod flush;
+pub(crate) mod install;
+pub(crate) mod manual;
+pub(crate) mod sweep;
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::base::error::{ErrorKind, Result};
+use crate::db::core::Core;
+use crate::db::options::Background;
+use crate::env::threads::Lane;
+
+/// How long a lane waits before it tries again what failed.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// What became of a look for work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Worked {
+    /// Something was done.
+    Yes,
+    /// There is nothing to do.
+    Idle,
+    /// It failed, and is worth another try later.
+    Failed,
+}
+
+/// The running lanes; joined at close.
+#[derive(Default)]
+pub(crate) struct Lanes(Vec<Box<dyn Lane>>);
+
+impl Lanes {
+    pub(crate) fn start(core: &Arc<Core>) -> Result<Self> {
+        let mut lanes = Lanes::default();
+        if core.options.background == Background::ByHand || core.queue.is_none() {
+            return Ok(lanes);
+        }
+        lanes.spawn(core, "siltstone-flush".to_owned(), |core| core.try_flush())?;
+        for number in 0..core.options.compaction_lanes {
+            let name = format!("siltstone-compact-{number}");
+            lanes.spawn(core, name, |core| core.try_compact())?;
+        }
+        let (graveyard, weak) = (Arc::clone(&core.graveyard), Arc::downgrade(core));
+        let sweep = move || {
+            while let Some(names) = graveyard.wait() {
+                // Without a core nobody may touch the folder any more; the next open sweeps it.
+                let Some(core) = Weak::upgrade(&weak) else { return };
+                core.sweep(names);
+            }
+        };
+        lanes.0.push(core.env.threads.spawn("siltstone-sweep", Box::new(sweep))?);
+        Ok(lanes)
+    }
+
+    fn spawn(
+        &mut self,
+        core: &Arc<Core>,
+        name: String,
+        work: fn(&Core) -> Worked,
+    ) -> Result<()> {
+        let lane_core = Arc::clone(core);
+        let lane = move || lane_core.run_lane(work);
+        self.0.push(core.env.threads.spawn(&name, Box::new(lane))?);
+        Ok(())
+    }
+
+    pub(crate) fn join(&mut self) {
+        for lane in self.0.drain(..) {
+            lane.join();
+        }
+    }
+}
+
+impl Core {
+    /// A lane's life: work while there is some, sleep while there is none, end when closing.
+    fn run_lane(&self, work: fn(&Core) -> Worked) {
+        loop {
+            let seen = self.work_seen();
+            let worked = work(self);
+            let mut state = self.state.lock();
+            if state.closing {
+                return;
+            }
+            match worked {
+                Worked::Yes => {}
+                Worked::Failed => drop(self.work.wait_for(state, RETRY_DELAY)),
+                Worked::Idle => {
+                    while !state.closing && self.work_seen() == seen {
+                        state = self.work.wait(state);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does one piece of background work, if there is any: a flush before a compaction before
+    /// removing files. Returns false if there was none.
+    pub(crate) fn run_background_step(&self) -> Result<bool> {
+        let worked = match self.try_flush() {
+            Worked::Idle => self.try_compact(),
+            worked => worked,
+        };
+        match worked {
+            Worked::Yes => Ok(true),
+            Worked::Failed => {
+                let state = self.state.lock();
+                Err(state.retrying.clone().or_else(|| state.refusal()).unwrap_or_else(|| {
+                    crate::base::error::Error::new(ErrorKind::Io, "background work failed")
+                }))
+            }
+            Worked::Idle => {
+                let names = self.graveyard.take();
+                let any = !names.is_empty();
+                self.sweep(names);
+                Ok(any)
+            }
+        }
+    }
+
+    /// Wakes the lanes. Called after the state changed, without its lock.
+    pub(crate) fn ring_for_work(&self) {
+        self.work_count.fetch_add(1, std::sync::atomic::Ordering::Release);
+        // The lock makes sure that a lane between its look at the count and its sleep hears this.
+        drop(self.state.lock());
+        self.work.notify_all();
+    }
+
+    fn work_seen(&self) -> u64 {
+        // Pairs with the release in `ring_for_work`.
+        self.work_count.load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    /// What a failed background job means: retry, or the end of writing (rule R6).
+    pub(crate) fn note_background_failure(&self, error: crate::base::error::Error) -> Worked {
+        if error.kind() == ErrorKind::Closed {
+            return Worked::Idle;
+        }
+        let retries = matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Io);
+        self.tell_background_error(&error, retries);
+        if !retries {
+            self.fail(error);
+            return Worked::Idle;
+        }
+        self.state.lock().retrying = Some(error);
+        self.changed.notify_all();
+        Worked::Failed
+    }
+
+    /// Background work succeeded.
+    pub(crate) fn note_background_success(&self) {
+        let healed = self.state.lock().retrying.take().is_some();
+        if healed {
+            self.listeners.tell(&crate::base::event::Event::Healed);
+        }
+        self.changed.notify_all();
+        self.ring_for_work();
+    }
+}

@@ -1,0 +1,93 @@
+//! Point reads.
+
+use crate::base::error::Result;
+use crate::base::key::{SeqNo, ValueKind, pack_tag};
+use crate::compaction::policy::PolicyEvent;
+use crate::db::core::Core;
+use crate::db::options::ReadOptions;
+use crate::format::table::GetOptions;
+use crate::memtable::Found;
+use crate::version::lookup::{Hit, Lookup, Target};
+
+impl Core {
+    /// Finds `key` and hands its value to `found`, without copying it.
+    pub(crate) fn get<R>(
+        &self,
+        key: &[u8],
+        options: &ReadOptions,
+        mut found: impl FnMut(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        // The order of these two loads matters; see `visible_seqno`.
+        let pinned = self.super_version.load();
+        let seqno = self.read_seqno(options);
+        for memtable in pinned.memtables() {
+            match memtable.get(key, seqno) {
+                Some(Found::Value(value)) => return Ok(Some(found(value))),
+                Some(Found::Deleted) => return Ok(None),
+                None => {}
+            }
+        }
+        let seek = SeekKey::new(key, seqno);
+        let lookup = Lookup {
+            order: &self.settings.order,
+            cache: &self.tables,
+            options: GetOptions {
+                verify: options.verify_checksums,
+                fill_cache: options.fill_cache,
+            },
+        };
+        let target = Target { user: key, seek: seek.as_bytes() };
+        let answer = lookup.get(&pinned.version, target, found)?;
+        if let Some((slot, table)) = answer.wasted
+            && self.settings.seek_compaction
+            && table.charge_seek()
+        {
+            let event = PolicyEvent::SeeksSpent { slot, table: table.number };
+            self.state.lock().policy.observe(event);
+            self.work.notify_all();
+        }
+        Ok(match answer.hit {
+            Some(Hit::Value(value)) => Some(value),
+            Some(Hit::Deleted) | None => None,
+        })
+    }
+
+    pub(crate) fn read_seqno(&self, options: &ReadOptions) -> SeqNo {
+        match &options.snapshot {
+            Some(snapshot) => snapshot.seqno(),
+            None => self.visible_seqno(),
+        }
+    }
+}
+
+/// Keys up to this length make no allocation for their search.
+const INLINE_BYTES: usize = 120;
+
+/// The internal key a search starts at, on the stack where it fits.
+enum SeekKey {
+    Inline([u8; INLINE_BYTES], usize),
+    Heap(Vec<u8>),
+}
+
+impl SeekKey {
+    #[inline]
+    fn new(user: &[u8], seqno: SeqNo) -> Self {
+        let tag = pack_tag(seqno, ValueKind::Value).to_le_bytes();
+        let len = user.len() + tag.len();
+        if len > INLINE_BYTES {
+            return SeekKey::Heap([user, &tag].concat());
+        }
+        let mut bytes = [0; INLINE_BYTES];
+        bytes[..user.len()].copy_from_slice(user);
+        bytes[user.len()..len].copy_from_slice(&tag);
+        SeekKey::Inline(bytes, len)
+    }
+
+    #[inline]
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            SeekKey::Inline(bytes, len) => &bytes[..*len],
+            SeekKey::Heap(bytes) => bytes,
+        }
+    }
+}

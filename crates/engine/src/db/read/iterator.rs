@@ -1,0 +1,328 @@
+//! Scans: all sources merged, versions and deletions collapsed, both directions.
+//!
+//! **Invariants.**
+//! - I1: going forward, `merged` stands on the current entry; its key and value are the answer.
+//! - I2: going backward, `merged` stands before the current key's entries, and `saved` holds the
+//!   answer: the newest visible version is met last, so it has to be remembered.
+
+use std::sync::Arc;
+
+use crate::base::error::{Error, Result};
+use crate::base::iter::InternalIterator;
+use crate::base::key::{self, InternalKey, ParsedKey, SeqNo, ValueKind, user_key};
+use crate::base::merging::MergingIter;
+use crate::base::slot::Slot;
+use crate::db::core::Core;
+use crate::db::options::ReadOptions;
+use crate::db::read::snapshot::Snapshot;
+use crate::db::super_version::SuperVersion;
+use crate::format::table::ScanOptions;
+use crate::version::level_iter::{LevelIter, Source};
+
+/// A position in the database's keys, as of one moment: it does not see later writes.
+///
+/// A new iterator stands nowhere: seek first. Movement returns an error if bytes could not be read;
+/// the iterator then stands nowhere until the next seek. It keeps the database open and the files it
+/// reads on disk. An iterator is used by one thread at a time, and may be sent to another.
+///
+/// ```
+/// # fn main() -> siltstone::Result<()> {
+/// # let options = siltstone::Options {
+/// #     create_if_missing: true, env: siltstone::Env::memory(), ..Default::default()
+/// # };
+/// let db = siltstone::Db::open("fruit", options)?;
+/// db.put("apple", "red")?;
+/// db.put("banana", "yellow")?;
+/// let mut iter = db.iter()?;
+/// iter.seek("b")?;
+/// assert!(iter.valid());
+/// assert_eq!((iter.key(), iter.value()), (&b"banana"[..], &b"yellow"[..]));
+/// iter.prev()?;
+/// assert_eq!(iter.key(), b"apple");
+/// # Ok(())
+/// # }
+/// ```
+pub struct DbIterator {
+    merged: MergingIter<Source>,
+    seqno: SeqNo,
+    direction: Direction,
+    valid: bool,
+    saved: Saved,
+    core: Arc<Core>,
+    _pinned: Arc<SuperVersion>,
+    _snapshot: Option<Snapshot>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+/// A remembered entry; its buffers are reused.
+#[derive(Default)]
+struct Saved {
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Saved {
+    fn set_key(&mut self, key: &[u8]) {
+        self.key.clear();
+        self.key.extend_from_slice(key);
+    }
+
+    fn set_value(&mut self, value: &[u8]) {
+        self.value.clear();
+        self.value.extend_from_slice(value);
+    }
+}
+
+impl DbIterator {
+    pub(crate) fn new(core: &Arc<Core>, options: &ReadOptions) -> Result<Self> {
+        // Pin first, then the number; see `Core::visible_seqno`.
+        let pinned = core.super_version.load_full();
+        let seqno = core.read_seqno(options);
+        let sources = sources(core, &pinned, options)?;
+        Ok(DbIterator {
+            merged: MergingIter::new(core.settings.order.clone(), sources),
+            seqno,
+            direction: Direction::Forward,
+            valid: false,
+            saved: Saved::default(),
+            core: Arc::clone(core),
+            _pinned: pinned,
+            _snapshot: options.snapshot.clone(),
+        })
+    }
+
+    /// True when on an entry; only then may the other methods but the seeks be called.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.valid
+    }
+
+    /// The current key.
+    ///
+    /// # Panics
+    ///
+    /// If the iterator is not [`valid`](Self::valid).
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        assert!(self.valid, "key() of an iterator that stands nowhere");
+        match self.direction {
+            Direction::Forward => user_key(self.merged.key()),
+            Direction::Backward => &self.saved.key,
+        }
+    }
+
+    /// The current value.
+    ///
+    /// # Panics
+    ///
+    /// If the iterator is not [`valid`](Self::valid).
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        assert!(self.valid, "value() of an iterator that stands nowhere");
+        match self.direction {
+            Direction::Forward => self.merged.value(),
+            Direction::Backward => &self.saved.value,
+        }
+    }
+
+    /// Moves to the first key, if there is one.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.moved(|iter| {
+            iter.direction = Direction::Forward;
+            iter.merged.seek_to_first()?;
+            iter.find_forward(false)
+        })
+    }
+
+    /// Moves to the last key, if there is one.
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.moved(|iter| {
+            iter.direction = Direction::Backward;
+            iter.merged.seek_to_last()?;
+            iter.find_backward()
+        })
+    }
+
+    /// Moves to the first key that is not less than `target`, if there is one.
+    pub fn seek(&mut self, target: impl AsRef<[u8]>) -> Result<()> {
+        let target = InternalKey::seek_to(target.as_ref(), self.seqno);
+        self.moved(|iter| {
+            iter.direction = Direction::Forward;
+            iter.merged.seek(target.as_bytes())?;
+            iter.find_forward(false)
+        })
+    }
+
+    /// Moves to the next key; past the last one the iterator stands nowhere.
+    ///
+    /// # Panics
+    ///
+    /// If the iterator is not [`valid`](Self::valid).
+    pub fn next(&mut self) -> Result<()> {
+        assert!(self.valid, "next() of an iterator that stands nowhere");
+        self.moved(|iter| {
+            match iter.direction {
+                Direction::Forward => {
+                    iter.saved.set_key(user_key(iter.merged.key()));
+                    iter.merged.next()?;
+                }
+                Direction::Backward => iter.turn_forward()?,
+            }
+            iter.find_forward(true)
+        })
+    }
+
+    /// Moves to the key before; before the first one the iterator stands nowhere.
+    ///
+    /// # Panics
+    ///
+    /// If the iterator is not [`valid`](Self::valid).
+    pub fn prev(&mut self) -> Result<()> {
+        assert!(self.valid, "prev() of an iterator that stands nowhere");
+        self.moved(|iter| {
+            if iter.direction == Direction::Forward {
+                iter.turn_backward()?;
+            }
+            iter.find_backward()
+        })
+    }
+
+    /// The entries from here on as owned pairs; from the first one if the iterator stands nowhere.
+    pub fn entries(mut self) -> Result<Entries> {
+        if !self.valid {
+            self.seek_to_first()?;
+        }
+        Ok(Entries { iter: self, failed: None })
+    }
+
+    /// After an error the iterator stands nowhere.
+    fn moved(&mut self, movement: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.valid = false;
+        let moved = movement(self);
+        self.valid &= moved.is_ok();
+        moved
+    }
+
+    /// From `merged`'s position on, finds the next key that is visible and not deleted. With `skip`,
+    /// entries of `saved.key` are passed over.
+    fn find_forward(&mut self, mut skip: bool) -> Result<()> {
+        let order = &self.core.settings.order.user;
+        while self.merged.valid() {
+            let entry = parse(self.merged.key())?;
+            if entry.seqno <= self.seqno {
+                let passed = skip && order.compare(entry.user, &self.saved.key).is_le();
+                if !passed {
+                    if entry.kind == ValueKind::Value {
+                        self.valid = true;
+                        return Ok(());
+                    }
+                    self.saved.set_key(entry.user);
+                    skip = true;
+                }
+            }
+            self.merged.next()?;
+        }
+        Ok(())
+    }
+
+    /// From `merged`'s position backwards, finds the next lower key that is visible and not deleted,
+    /// and remembers it (I2).
+    fn find_backward(&mut self) -> Result<()> {
+        let order = &self.core.settings.order.user;
+        let mut found = false;
+        while self.merged.valid() {
+            let entry = parse(self.merged.key())?;
+            if found && order.compare(entry.user, &self.saved.key).is_lt() {
+                break;
+            }
+            if entry.seqno <= self.seqno {
+                found = entry.kind == ValueKind::Value;
+                if found {
+                    self.saved.set_key(entry.user);
+                    self.saved.set_value(self.merged.value());
+                }
+            }
+            self.merged.prev()?;
+        }
+        self.valid = found;
+        Ok(())
+    }
+
+    /// `merged` stands before the entries of `saved.key`, or nowhere: puts it onto the first entry
+    /// after what lies before them.
+    fn turn_forward(&mut self) -> Result<()> {
+        self.direction = Direction::Forward;
+        if self.merged.valid() {
+            self.merged.next()
+        } else {
+            self.merged.seek_to_first()
+        }
+    }
+
+    /// `merged` stands on the current entry: moves it before all entries of its user key.
+    fn turn_backward(&mut self) -> Result<()> {
+        self.direction = Direction::Backward;
+        let order = &self.core.settings.order.user;
+        self.saved.set_key(user_key(self.merged.key()));
+        while self.merged.valid()
+            && order.compare(user_key(self.merged.key()), &self.saved.key).is_ge()
+        {
+            self.merged.prev()?;
+        }
+        Ok(())
+    }
+}
+
+fn parse(internal: &[u8]) -> Result<ParsedKey<'_>> {
+    key::parse(internal).ok_or_else(|| Error::corruption("corrupted internal key in a scan"))
+}
+
+/// Sources in search order: equal keys cannot be, since sequence numbers differ.
+fn sources(core: &Core, pinned: &SuperVersion, options: &ReadOptions) -> Result<Vec<Source>> {
+    let scan = ScanOptions::for_reads(options.verify_checksums, options.fill_cache);
+    let order = &core.settings.order;
+    let mut sources: Vec<Source> =
+        pinned.memtables().map(|memtable| Source::MemTable(memtable.iter())).collect();
+    for slot in Slot::all() {
+        let tables = pinned.version.shared_slot(slot);
+        if slot.is_sorted() && tables.len() > 1 {
+            let cache = Arc::clone(&core.tables);
+            let level = LevelIter::new(order.clone(), cache, scan, Arc::clone(tables));
+            sources.push(Source::Level(level));
+        } else {
+            for meta in tables.iter() {
+                let table = core.tables.get(meta.number, meta.size)?;
+                sources.push(Source::Table(table.iter(scan)));
+            }
+        }
+    }
+    Ok(sources)
+}
+
+/// Owned pairs, forwards; see [`DbIterator::entries`]. After an error there are no more.
+pub struct Entries {
+    iter: DbIterator,
+    failed: Option<Error>,
+}
+
+impl Iterator for Entries {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(error) = self.failed.take() {
+            return Some(Err(error));
+        }
+        if !self.iter.valid() {
+            return None;
+        }
+        let pair = (self.iter.key().to_vec(), self.iter.value().to_vec());
+        // The pair was read well; what failed is the way to the one after it.
+        self.failed = self.iter.next().err();
+        Some(Ok(pair))
+    }
+}

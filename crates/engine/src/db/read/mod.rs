@@ -1,0 +1,5 @@
+//! Reading: pin a super version, then the visible sequence number, then look. No lock on the way.
+
+pub(crate) mod get;
+pub(crate) mod iterator;
+pub(crate) mod snapshot;
