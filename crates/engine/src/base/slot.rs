@@ -116,10 +116,7 @@ mod tests {
     #[test]
     fn all_slots_in_search_order() {
         let names: Vec<String> = Slot::all().map(|slot| slot.to_string()).collect();
-        assert_eq!(
-            names.join(" "),
-            "L0 L1 L1-log L2 L2-log L3 L3-log L4 L4-log L5 L5-log L6"
-        );
+        assert_eq!(names.join(" "), "L0 L1 L1-log L2 L2-log L3 L3-log L4 L4-log L5 L5-log L6");
         assert!(Slot::all().enumerate().all(|(index, slot)| slot.index() == index));
         assert!(Slot::all().is_sorted());
     }
