@@ -26,6 +26,8 @@ mod mark;
 mod reader;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use encoder::RecordEncoder;
 pub(crate) use mark::{find_sync_mark, is_sync_mark};
