@@ -106,9 +106,7 @@ impl WriteBatch {
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         let (key, value) = (key.as_ref(), value.as_ref());
         if self.make_room(key.len(), value.len()) {
-            self.rep.push(ValueKind::Value as u8);
-            put_length_prefixed(&mut self.rep, key);
-            put_length_prefixed(&mut self.rep, value);
+            encode_entry(&mut self.rep, ValueKind::Value, key, value);
         }
     }
 
@@ -116,8 +114,7 @@ impl WriteBatch {
     pub fn delete(&mut self, key: impl AsRef<[u8]>) {
         let key = key.as_ref();
         if self.make_room(key.len(), 0) {
-            self.rep.push(ValueKind::Deletion as u8);
-            put_length_prefixed(&mut self.rep, key);
+            encode_entry(&mut self.rep, ValueKind::Deletion, key, &[]);
         }
     }
 
@@ -238,6 +235,16 @@ pub(crate) fn header(seqno: SeqNo, count: u32) -> [u8; HEADER_BYTES] {
     bytes
 }
 
+/// Appends one entry; the value of a deletion is not written. The caller counts entries, and has
+/// checked that their lengths fit the format.
+pub(crate) fn encode_entry(out: &mut Vec<u8>, kind: ValueKind, key: &[u8], value: &[u8]) {
+    out.push(kind as u8);
+    put_length_prefixed(out, key);
+    if kind == ValueKind::Value {
+        put_length_prefixed(out, value);
+    }
+}
+
 /// An entry: what it does, its key, its value (empty for a deletion).
 pub(crate) type Entry<'a> = (ValueKind, &'a [u8], &'a [u8]);
 
@@ -275,7 +282,12 @@ impl<'a> BatchReader<'a> {
     /// The entries. After an error, which may come last and say that their number is not the one
     /// that the header promises, there are no more.
     pub(crate) fn entries(&self) -> Entries<'a> {
-        Entries { rest: Reader::new(self.body), missing: Some(self.count) }
+        Entries { rest: Reader::new(self.body), found: 0, promised: Some(self.count), ended: false }
+    }
+
+    /// The entries of a [`WriteBatch::body`], whose count is known elsewhere.
+    pub(crate) fn over_body(body: &'a [u8]) -> Entries<'a> {
+        Entries { rest: Reader::new(body), found: 0, promised: None, ended: false }
     }
 }
 
@@ -292,28 +304,38 @@ impl<'a> IntoIterator for BatchReader<'a> {
 #[derive(Debug)]
 pub(crate) struct Entries<'a> {
     rest: Reader<'a>,
-    /// How many are still to come; `None` after the end or an error.
-    missing: Option<u32>,
+    found: u64,
+    promised: Option<u32>,
+    /// True behind the last entry, and after an error.
+    ended: bool,
 }
 
 impl<'a> Iterator for Entries<'a> {
     type Item = Result<Entry<'a>>;
 
+    #[inline]
     fn next(&mut self) -> Option<Result<Entry<'a>>> {
-        let missing = self.missing.take()?;
-        if self.rest.is_empty() {
-            return (missing > 0).then(|| Err(wrong_count()));
+        if self.ended {
+            return None;
         }
-        Some(match decode_entry(&mut self.rest) {
-            Ok(entry) => match missing.checked_sub(1) {
-                Some(missing) => {
-                    self.missing = Some(missing);
-                    Ok(entry)
-                }
-                None => Err(wrong_count()),
-            },
-            Err(what) => Err(Error::corruption(what)),
-        })
+        if self.rest.is_empty() {
+            self.ended = true;
+            let as_promised = self.promised.is_none_or(|count| u64::from(count) == self.found);
+            return (!as_promised).then(|| Err(wrong_count()));
+        }
+        self.found += 1;
+        match decode_entry(&mut self.rest) {
+            // More than promised are not handed out: they would have no sequence numbers.
+            Ok(_) if self.promised.is_some_and(|count| u64::from(count) < self.found) => {
+                self.ended = true;
+                Some(Err(wrong_count()))
+            }
+            Ok(entry) => Some(Ok(entry)),
+            Err(what) => {
+                self.ended = true;
+                Some(Err(Error::corruption(what)))
+            }
+        }
     }
 }
 
@@ -397,6 +419,8 @@ mod tests {
         let reader = BatchReader::new(&record).unwrap();
         assert_eq!((reader.seqno(), reader.count()), (SeqNo(100), 3));
         let entries: Vec<_> = reader.entries().map(Result::unwrap).collect();
+        let body_alone: Vec<_> = BatchReader::over_body(batch.body()).map(Result::unwrap).collect();
+        assert_eq!(body_alone, entries);
         assert_eq!(
             entries,
             [

@@ -9,8 +9,8 @@ use crate::base::escape::Escaped;
 use crate::base::key::ValueKind;
 use crate::env::fs::RandomAccessFile;
 use crate::format::batch::{self, BatchReader};
-use crate::format::manifest::VersionEdit;
-use crate::format::record::{RecordReader, Step};
+use crate::format::manifest::edit::VersionEdit;
+use crate::format::record::reader::{RecordReader, Step};
 
 /// Writes each batch of a WAL to `out`. What cannot be read becomes a line of text; only failing
 /// to read the file or to write the text is an error.
@@ -77,8 +77,9 @@ mod tests {
     use crate::base::key::SeqNo;
     use crate::format::batch::WriteBatch;
     use crate::format::filename::FileNumber;
-    use crate::format::manifest::{ManifestReader, parse_current};
-    use crate::format::record::RecordEncoder;
+    use crate::format::manifest::current::parse_current;
+    use crate::format::manifest::reader::ManifestReader;
+    use crate::format::record::encoder::RecordEncoder;
     use crate::format::record::testing::{ByteFile, encode_all, read_all};
 
     macro_rules! golden {

@@ -35,8 +35,9 @@ const TAG_PREV_LOG_NUMBER: u32 = 9;
 /// A change of a database's shape. Fields that are `None` stay as they were.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VersionEdit {
-    /// The name of the comparator. Bytes, because nothing says that other writers use UTF-8.
-    pub(crate) comparator: Option<Vec<u8>>,
+    /// The name of the comparator. One that is no UTF-8 is refused: no comparator here can have it,
+    /// and writing an approximation back would lock out the program whose name it is.
+    pub(crate) comparator: Option<String>,
     /// WALs with smaller numbers are not needed any more.
     pub(crate) log_number: Option<FileNumber>,
     /// One smaller WAL that is. Always zero in what is written today.
@@ -70,7 +71,7 @@ impl VersionEdit {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
         if let Some(name) = &self.comparator {
             put_varint32(out, TAG_COMPARATOR);
-            put_length_prefixed(out, name);
+            put_length_prefixed(out, name.as_bytes());
         }
         put_number(out, TAG_LOG_NUMBER, self.log_number.map(|number| number.0));
         put_number(out, TAG_PREV_LOG_NUMBER, self.prev_log_number.map(|number| number.0));
@@ -138,7 +139,8 @@ impl VersionEdit {
     }
 
     fn read_comparator(&mut self, reader: &mut Reader<'_>) -> Option<()> {
-        self.comparator = Some(reader.length_prefixed()?.to_vec());
+        let name = std::str::from_utf8(reader.length_prefixed()?).ok()?;
+        self.comparator = Some(name.to_owned());
         Some(())
     }
 
@@ -178,7 +180,7 @@ impl fmt::Display for VersionEdit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("VersionEdit {")?;
         if let Some(name) = &self.comparator {
-            write!(f, "\n  Comparator: {}", String::from_utf8_lossy(name))?;
+            write!(f, "\n  Comparator: {name}")?;
         }
         if let Some(number) = self.log_number {
             write!(f, "\n  LogNumber: {number}")?;
@@ -278,7 +280,7 @@ mod tests {
 
     fn full() -> VersionEdit {
         VersionEdit {
-            comparator: Some(b"foo".to_vec()),
+            comparator: Some("foo".into()),
             log_number: Some(FileNumber(200)),
             prev_log_number: Some(FileNumber(0)),
             next_file: Some(FileNumber(1 << 50)),
@@ -305,7 +307,7 @@ mod tests {
     #[test]
     fn golden_bytes() {
         let edit = VersionEdit {
-            comparator: Some(b"cmp".to_vec()),
+            comparator: Some("cmp".into()),
             log_number: Some(FileNumber(6)),
             prev_log_number: Some(FileNumber(0)),
             next_file: Some(FileNumber(300)),
@@ -375,6 +377,7 @@ mod tests {
             (b"\x80", "invalid tag"),
             (b"\x02\x06\xff", "invalid tag"),
             (b"\x01\x04cmp", "comparator name"),
+            (b"\x01\x03cm\xff", "comparator name"),
             (b"\x02\x80", "log number"),
             (b"\x09", "previous log number"),
             (b"\x03", "next file number"),

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use super::VersionEdit;
+use super::edit::VersionEdit;
 use crate::base::error::{Error, Result};
 use crate::env::fs::RandomAccessFile;
-use crate::format::record::{RecordReader, Step};
+use crate::format::record::reader::{RecordReader, Step};
 
 /// The edits of a manifest, in order.
 pub(crate) struct ManifestReader {
@@ -60,8 +60,9 @@ impl ManifestReader {
 mod tests {
     use super::*;
     use crate::format::filename::FileNumber;
+    use crate::format::record::BLOCK_BYTES;
+    use crate::format::record::encoder::RecordEncoder;
     use crate::format::record::testing::{ByteFile, encode_all};
-    use crate::format::record::{BLOCK_BYTES, RecordEncoder};
 
     fn edit(number: u64) -> VersionEdit {
         VersionEdit { next_file: Some(FileNumber(number)), ..Default::default() }

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::base::key::SeqNo;
     use crate::format::batch;
-    use crate::format::record::RecordEncoder;
+    use crate::format::record::encoder::RecordEncoder;
     use crate::format::record::testing::ByteFile;
 
     fn find(bytes: &[u8], from: u64) -> Option<u64> {

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::encoder::RecordEncoder;
+use super::mark::find_sync_mark;
+use super::reader::{Damage, RecordReader, Step};
 use super::testing::{ByteFile, encode_all, read_all};
 use super::*;
 use crate::base::error::{Error, Result};
