@@ -106,9 +106,7 @@ impl WriteBatch {
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         let (key, value) = (key.as_ref(), value.as_ref());
         if self.make_room(key.len(), value.len()) {
-            self.rep.push(ValueKind::Value as u8);
-            put_length_prefixed(&mut self.rep, key);
-            put_length_prefixed(&mut self.rep, value);
+            encode_entry(&mut self.rep, ValueKind::Value, key, value);
         }
     }
 
@@ -116,8 +114,7 @@ impl WriteBatch {
     pub fn delete(&mut self, key: impl AsRef<[u8]>) {
         let key = key.as_ref();
         if self.make_room(key.len(), 0) {
-            self.rep.push(ValueKind::Deletion as u8);
-            put_length_prefixed(&mut self.rep, key);
+            encode_entry(&mut self.rep, ValueKind::Deletion, key, &[]);
         }
     }
 
@@ -231,6 +228,16 @@ pub(crate) fn header(seqno: SeqNo, count: u32) -> [u8; HEADER_BYTES] {
     bytes
 }
 
+/// Appends one entry; the value of a deletion is not written. The caller counts entries, and has
+/// checked that their lengths fit the format.
+pub(crate) fn encode_entry(out: &mut Vec<u8>, kind: ValueKind, key: &[u8], value: &[u8]) {
+    out.push(kind as u8);
+    put_length_prefixed(out, key);
+    if kind == ValueKind::Value {
+        put_length_prefixed(out, value);
+    }
+}
+
 /// An entry: what it does, its key, its value (empty for a deletion).
 pub(crate) type Entry<'a> = (ValueKind, &'a [u8], &'a [u8]);
 
@@ -278,7 +285,12 @@ impl<'a> BatchReader<'a> {
     /// The entries. After an error, which may come last and say that their number is not the one
     /// that the header promises, there are no more.
     pub(crate) fn entries(&self) -> Entries<'a> {
-        Entries { rest: Reader::new(self.body), missing: Some(self.count) }
+        Entries { rest: Reader::new(self.body), found: 0, promised: Some(self.count), ended: false }
+    }
+
+    /// The entries of a [`WriteBatch::body`], whose count is known elsewhere.
+    pub(crate) fn over_body(body: &'a [u8]) -> Entries<'a> {
+        Entries { rest: Reader::new(body), found: 0, promised: None, ended: false }
     }
 }
 
@@ -295,28 +307,38 @@ impl<'a> IntoIterator for BatchReader<'a> {
 #[derive(Debug)]
 pub(crate) struct Entries<'a> {
     rest: Reader<'a>,
-    /// How many are still to come; `None` after the end or an error.
-    missing: Option<u32>,
+    found: u64,
+    promised: Option<u32>,
+    /// True behind the last entry, and after an error.
+    ended: bool,
 }
 
 impl<'a> Iterator for Entries<'a> {
     type Item = Result<Entry<'a>>;
 
+    #[inline]
     fn next(&mut self) -> Option<Result<Entry<'a>>> {
-        let missing = self.missing.take()?;
-        if self.rest.is_empty() {
-            return (missing > 0).then(|| Err(wrong_count()));
+        if self.ended {
+            return None;
         }
-        Some(match decode_entry(&mut self.rest) {
-            Ok(entry) => match missing.checked_sub(1) {
-                Some(missing) => {
-                    self.missing = Some(missing);
-                    Ok(entry)
-                }
-                None => Err(wrong_count()),
-            },
-            Err(what) => Err(Error::corruption(what)),
-        })
+        if self.rest.is_empty() {
+            self.ended = true;
+            let as_promised = self.promised.is_none_or(|count| u64::from(count) == self.found);
+            return (!as_promised).then(|| Err(wrong_count()));
+        }
+        self.found += 1;
+        match decode_entry(&mut self.rest) {
+            // More than promised are not handed out: they would have no sequence numbers.
+            Ok(_) if self.promised.is_some_and(|count| u64::from(count) < self.found) => {
+                self.ended = true;
+                Some(Err(wrong_count()))
+            }
+            Ok(entry) => Some(Ok(entry)),
+            Err(what) => {
+                self.ended = true;
+                Some(Err(Error::corruption(what)))
+            }
+        }
     }
 }
 
@@ -344,4 +366,174 @@ fn decode_entry<'a>(entries: &mut Reader<'a>) -> std::result::Result<Entry<'a>, 
 #[inline]
 fn decode_key<'a>(entries: &mut Reader<'a>) -> Option<&'a [u8]> {
     entries.length_prefixed().filter(|key| key.len() <= KEY_BYTES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> WriteBatch {
+        let mut batch = WriteBatch::new();
+        batch.put("foo", "bar");
+        batch.delete("box");
+        batch.put("baz", "boo");
+        batch
+    }
+
+    fn read(record: &[u8]) -> Result<Vec<Entry<'_>>> {
+        BatchReader::new(record)?.into_iter().collect()
+    }
+
+    fn message(record: &[u8]) -> String {
+        read(record).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let mut expected = vec![0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0];
+        expected.extend_from_slice(b"\x01\x03foo\x03bar\x00\x03box\x01\x03baz\x03boo");
+        assert_eq!(sample().as_bytes(), expected);
+        assert_eq!(header(SeqNo(0x0102), 3), [2, 1, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0]);
+    }
+
+    #[test]
+    fn an_empty_batch_is_a_header() {
+        let batch = WriteBatch::default();
+        assert_eq!(batch.as_bytes(), [0; HEADER_BYTES]);
+        assert_eq!((batch.len(), batch.is_empty()), (0, true));
+        assert_eq!(batch.iter().next(), None);
+        assert_eq!(read(batch.as_bytes()).unwrap(), []);
+    }
+
+    #[test]
+    fn updates_come_back_in_order() {
+        let batch = sample();
+        assert_eq!((batch.len(), batch.is_empty()), (3, false));
+        let ops: Vec<_> = batch.iter().collect();
+        assert_eq!(
+            ops,
+            [
+                BatchOp::Put { key: b"foo", value: b"bar" },
+                BatchOp::Delete { key: b"box" },
+                BatchOp::Put { key: b"baz", value: b"boo" },
+            ]
+        );
+        let record = [&header(SeqNo(100), batch.count()), batch.body()].concat();
+        let reader = BatchReader::new(&record).unwrap();
+        assert_eq!((reader.seqno(), reader.count()), (SeqNo(100), 3));
+        let entries: Vec<_> = reader.entries().map(Result::unwrap).collect();
+        let body_alone: Vec<_> = BatchReader::over_body(batch.body()).map(Result::unwrap).collect();
+        assert_eq!(body_alone, entries);
+        assert_eq!(
+            entries,
+            [
+                (ValueKind::Value, &b"foo"[..], &b"bar"[..]),
+                (ValueKind::Deletion, b"box", b""),
+                (ValueKind::Value, b"baz", b"boo"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_cut_batch_is_corrupt() {
+        let batch = sample();
+        let bytes = batch.as_bytes();
+        for len in 0..bytes.len() {
+            let expected = match len {
+                0..12 => "Corruption: log record too small",
+                12 | 21 | 26 => "Corruption: WriteBatch has wrong count",
+                22..26 => "Corruption: bad WriteBatch Delete",
+                _ => "Corruption: bad WriteBatch Put",
+            };
+            assert_eq!(message(&bytes[..len]), expected, "cut at {len}");
+            assert!(WriteBatch::from_bytes(&bytes[..len]).unwrap_err().is_corruption());
+        }
+    }
+
+    #[test]
+    fn wrong_counts_and_tags_are_corrupt() {
+        let body = sample().body().to_vec();
+        for count in [0, 2, 4, u32::MAX] {
+            let record = [&header(SeqNo(1), count)[..], &body].concat();
+            assert_eq!(message(&record), "Corruption: WriteBatch has wrong count");
+        }
+        let record = [&header(SeqNo(1), 1)[..], &[2, 0, 0]].concat();
+        assert_eq!(message(&record), "Corruption: unknown WriteBatch tag");
+        // An error ends the entries.
+        assert_eq!(BatchReader::new(&record).unwrap().into_iter().count(), 1);
+    }
+
+    #[test]
+    fn sequence_numbers_fit_a_tag() {
+        let last = SeqNo(SEQNO_MAX.0 - 7);
+        assert!(BatchReader::new(&header(last, 7)).is_ok());
+        for (seqno, count) in [(last, 8), (SeqNo(u64::MAX), 0)] {
+            let expected = "Corruption: WriteBatch sequence number out of range";
+            assert_eq!(message(&header(seqno, count)), expected);
+        }
+    }
+
+    #[test]
+    fn append_adds_updates_and_their_count() {
+        let mut first = WriteBatch::new();
+        let mut second = WriteBatch::new();
+        first.append(&second);
+        assert!(first.is_empty());
+        second.put("a", "va");
+        first.append(&second);
+        assert_eq!(first.as_bytes(), second.as_bytes());
+        second.clear();
+        second.put("b", "vb");
+        second.delete("foo");
+        first.append(&second);
+        assert_eq!(first.len(), 3);
+        assert_eq!(first.iter().last(), Some(BatchOp::Delete { key: b"foo" }));
+    }
+
+    #[test]
+    fn the_size_is_that_of_the_bytes() {
+        let mut batch = WriteBatch::new();
+        assert_eq!(batch.approximate_size(), HEADER_BYTES);
+        batch.put("foo", "bar");
+        assert_eq!(batch.approximate_size(), HEADER_BYTES + 9);
+        batch.delete("box");
+        assert_eq!(batch.approximate_size(), HEADER_BYTES + 14);
+        batch.clear();
+        assert_eq!(batch.approximate_size(), HEADER_BYTES);
+    }
+
+    #[test]
+    fn bytes_make_a_batch_without_sequence_number() {
+        let batch = sample();
+        let record = [&header(SeqNo(9), 3), batch.body()].concat();
+        assert_eq!(WriteBatch::from_bytes(&record).unwrap().as_bytes(), batch.as_bytes());
+        let error = WriteBatch::from_bytes(&[0; 11]).unwrap_err();
+        assert_eq!(error.to_string(), "Corruption: malformed WriteBatch (too small)");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_and_told() {
+        let mut full = WriteBatch::new();
+        full.set_count(u32::MAX);
+        full.put("k", "v");
+        full.delete("k");
+        full.append(&sample());
+        assert_eq!((full.count(), full.approximate_size()), (u32::MAX, HEADER_BYTES));
+        assert!(full.check().is_err());
+
+        let mut batch = sample();
+        assert!(batch.check().is_ok());
+        assert!(batch.make_room(KEY_BYTES_MAX, VALUE_BYTES_MAX));
+        for (key_bytes, value_bytes) in [(KEY_BYTES_MAX + 1, 0), (0, VALUE_BYTES_MAX + 1)] {
+            let mut batch = WriteBatch::new();
+            assert!(!batch.make_room(key_bytes, value_bytes));
+            assert!(batch.is_empty());
+            assert!(batch.check().is_err());
+            let mut other = sample();
+            other.append(&batch);
+            assert!(other.check().is_err(), "appending a batch appends its fault");
+            batch.clear();
+            assert!(batch.check().is_ok());
+        }
+    }
 }

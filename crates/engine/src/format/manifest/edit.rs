@@ -35,8 +35,9 @@ const TAG_PREV_LOG_NUMBER: u32 = 9;
 /// A change of a database's shape. Fields that are `None` stay as they were.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VersionEdit {
-    /// The name of the comparator. Bytes, because nothing says that other writers use UTF-8.
-    pub(crate) comparator: Option<Vec<u8>>,
+    /// The name of the comparator. One that is no UTF-8 is refused: no comparator here can have it,
+    /// and writing an approximation back would lock out the program whose name it is.
+    pub(crate) comparator: Option<String>,
     /// WALs with smaller numbers are not needed any more.
     pub(crate) log_number: Option<FileNumber>,
     /// One smaller WAL that is. Always zero in what is written today.
@@ -70,7 +71,7 @@ impl VersionEdit {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
         if let Some(name) = &self.comparator {
             put_varint32(out, TAG_COMPARATOR);
-            put_length_prefixed(out, name);
+            put_length_prefixed(out, name.as_bytes());
         }
         put_number(out, TAG_LOG_NUMBER, self.log_number.map(|number| number.0));
         put_number(out, TAG_PREV_LOG_NUMBER, self.prev_log_number.map(|number| number.0));
@@ -138,7 +139,8 @@ impl VersionEdit {
     }
 
     fn read_comparator(&mut self, reader: &mut Reader<'_>) -> Option<()> {
-        self.comparator = Some(reader.length_prefixed()?.to_vec());
+        let name = std::str::from_utf8(reader.length_prefixed()?).ok()?;
+        self.comparator = Some(name.to_owned());
         Some(())
     }
 
@@ -178,7 +180,7 @@ impl fmt::Display for VersionEdit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("VersionEdit {")?;
         if let Some(name) = &self.comparator {
-            write!(f, "\n  Comparator: {}", String::from_utf8_lossy(name))?;
+            write!(f, "\n  Comparator: {name}")?;
         }
         if let Some(number) = self.log_number {
             write!(f, "\n  LogNumber: {number}")?;
@@ -252,4 +254,182 @@ fn read_key(reader: &mut Reader<'_>) -> Option<InternalKey> {
 
 fn corruption(what: &str) -> Error {
     Error::corruption(format!("VersionEdit: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::key::ValueKind;
+
+    fn level(number: u8) -> Level {
+        Level::new(number).unwrap()
+    }
+
+    fn key(user: &str, seqno: u64) -> InternalKey {
+        InternalKey::new(user.as_bytes(), SeqNo(seqno), ValueKind::Value)
+    }
+
+    fn table(number: u64, smallest: &str, largest: &str) -> NewTable {
+        NewTable {
+            number: FileNumber(number),
+            size: 1 << 40,
+            smallest: key(smallest, 1 << 50),
+            largest: key(largest, 7),
+        }
+    }
+
+    fn full() -> VersionEdit {
+        VersionEdit {
+            comparator: Some("foo".into()),
+            log_number: Some(FileNumber(200)),
+            prev_log_number: Some(FileNumber(0)),
+            next_file: Some(FileNumber(1 << 50)),
+            last_seqno: Some(SEQNO_MAX),
+            compact_pointers: vec![(level(0), key("x", 900)), (level(5), key("", 901))],
+            removed: vec![(Slot::L0, FileNumber(9)), (Slot::tree(level(4)), FileNumber(1 << 40))],
+            added: vec![
+                (Slot::tree(level(3)), table(300, "foo", "zoo")),
+                (Slot::L0, table(u64::MAX, "", "zoo")),
+            ],
+        }
+    }
+
+    fn encoded(edit: &VersionEdit) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        edit.encode(&mut bytes).unwrap();
+        bytes
+    }
+
+    fn message(bytes: &[u8]) -> String {
+        VersionEdit::decode(bytes).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let edit = VersionEdit {
+            comparator: Some("cmp".into()),
+            log_number: Some(FileNumber(6)),
+            prev_log_number: Some(FileNumber(0)),
+            next_file: Some(FileNumber(300)),
+            last_seqno: Some(SeqNo(5)),
+            compact_pointers: vec![(level(1), key("c", 5))],
+            removed: vec![
+                (Slot::tree(level(1)), FileNumber(2)),
+                (Slot::L0, FileNumber(8)),
+                (Slot::L0, FileNumber(5)),
+                (Slot::L0, FileNumber(8)),
+            ],
+            added: vec![(
+                Slot::tree(level(2)),
+                NewTable {
+                    number: FileNumber(9),
+                    size: 144,
+                    smallest: key("a", 4),
+                    largest: key("c", 5),
+                },
+            )],
+        };
+        let expected: [&[u8]; 10] = [
+            b"\x01\x03cmp",
+            b"\x02\x06",
+            b"\x09\x00",
+            b"\x03\xac\x02",
+            b"\x04\x05",
+            b"\x05\x01\x09c\x01\x05\0\0\0\0\0\0",
+            b"\x06\x00\x05",
+            b"\x06\x00\x08",
+            b"\x06\x01\x02",
+            b"\x07\x02\x09\x90\x01\x09a\x01\x04\0\0\0\0\0\0\x09c\x01\x05\0\0\0\0\0\0",
+        ];
+        assert_eq!(encoded(&edit), expected.concat());
+    }
+
+    #[test]
+    fn edits_round_trip() {
+        for edit in [VersionEdit::default(), full()] {
+            assert_eq!(VersionEdit::decode(&encoded(&edit)).unwrap(), edit);
+        }
+    }
+
+    /// Every cut is refused or is itself a shorter edit; no cut reads as the whole.
+    #[test]
+    fn cut_edits_are_refused() {
+        let bytes = encoded(&full());
+        let mut whole = 0;
+        for len in 0..bytes.len() {
+            match VersionEdit::decode(&bytes[..len]) {
+                Ok(edit) => {
+                    whole += 1;
+                    assert_ne!(edit, full());
+                }
+                Err(error) => assert!(error.to_string().starts_with("Corruption: VersionEdit: ")),
+            }
+        }
+        assert_eq!(whole, 11, "one cut before each of the eleven fields reads");
+    }
+
+    #[test]
+    fn wrong_fields_are_named() {
+        for (bytes, what) in [
+            (&b"\x08\x01"[..], "unknown tag"),
+            (b"\x00", "unknown tag"),
+            (b"\x0a", "unknown tag"),
+            (b"\x80", "invalid tag"),
+            (b"\x02\x06\xff", "invalid tag"),
+            (b"\x01\x04cmp", "comparator name"),
+            (b"\x01\x03cm\xff", "comparator name"),
+            (b"\x02\x80", "log number"),
+            (b"\x09", "previous log number"),
+            (b"\x03", "next file number"),
+            (b"\x04\xff", "last sequence number"),
+            // One more than 56 bits hold.
+            (b"\x04\x80\x80\x80\x80\x80\x80\x80\x80\x01", "last sequence number"),
+            (b"\x05\x07\x08\0\0\0\0\0\0\0\0", "compaction pointer"),
+            (b"\x05\x01\x07\0\0\0\0\0\0\0", "compaction pointer"),
+            (b"\x06\x07\x01", "deleted file"),
+            (b"\x06\x80\x02\x01", "deleted file"),
+            (b"\x07\x07\x01\x01", "new-file entry"),
+            (b"\x07\x01\x01\x01\x07\0\0\0\0\0\0\0", "new-file entry"),
+        ] {
+            assert_eq!(message(bytes), format!("Corruption: VersionEdit: {what}"), "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn sst_logs_need_a_later_format() {
+        let slot = Slot { level: level(1), area: Area::SstLog };
+        let removing = VersionEdit { removed: vec![(slot, FileNumber(3))], ..Default::default() };
+        let adding = VersionEdit { added: vec![(slot, table(3, "a", "b"))], ..Default::default() };
+        for edit in [removing, adding] {
+            let error = edit.encode(&mut Vec::new()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Incompatible);
+            assert_eq!(error.message(), "a table in L1-log needs manifest format version 2");
+        }
+    }
+
+    #[test]
+    fn the_text_is_that_of_the_dumps() {
+        assert_eq!(VersionEdit::default().to_string(), "VersionEdit {\n}");
+        let text = full().to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "VersionEdit {",
+                "  Comparator: foo",
+                "  LogNumber: 200",
+                "  PrevLogNumber: 0",
+                "  NextFile: 1125899906842624",
+                "  LastSeq: 72057594037927935",
+                "  CompactPointer: 0 'x' @ 900 : 1",
+                "  CompactPointer: 5 '' @ 901 : 1",
+                "  RemoveFile: 0 9",
+                "  RemoveFile: 4 1099511627776",
+                "  AddFile: 3 300 1099511627776 'foo' @ 1125899906842624 : 1 .. 'zoo' @ 7 : 1",
+                "  AddFile: 0 18446744073709551615 1099511627776 '' @ 1125899906842624 : 1 .. \
+                 'zoo' @ 7 : 1",
+                "}",
+            ]
+        );
+    }
 }

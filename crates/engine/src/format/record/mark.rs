@@ -86,3 +86,73 @@ fn payload_of(bytes: &[u8], kind: u8) -> Option<&[u8]> {
     let payload = rest.get(..header.payload_bytes)?;
     header.vouches_for(payload).then_some(payload)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::key::SeqNo;
+    use crate::format::batch;
+    use crate::format::record::encoder::RecordEncoder;
+    use crate::format::record::testing::ByteFile;
+
+    fn find(bytes: &[u8], from: u64) -> Option<u64> {
+        find_sync_mark(&*ByteFile::new("000003.log", bytes), from).unwrap()
+    }
+
+    /// A file of one record of `fill` bytes and a mark; with the offset of the mark.
+    fn marked(fill: usize) -> (Vec<u8>, u64) {
+        let mut encoder = RecordEncoder::new(0);
+        let mut bytes = Vec::new();
+        encoder.encode(&[&vec![b'x'; fill]], &mut bytes);
+        let offset = match BLOCK_BYTES - bytes.len() % BLOCK_BYTES {
+            trailer @ 0..HEADER_BYTES => bytes.len() + trailer,
+            _ => bytes.len(),
+        };
+        encoder.encode(&[&batch::header(SeqNo(77), 0)], &mut bytes);
+        (bytes, offset as u64)
+    }
+
+    #[test]
+    fn marks_are_found_wherever_they_lie() {
+        for fill in (0..40).chain(BLOCK_BYTES - 60..BLOCK_BYTES + 20).chain([100_000]) {
+            let (bytes, offset) = marked(fill);
+            for from in [0, 1, offset / 2, offset.saturating_sub(1), offset] {
+                assert_eq!(find(&bytes, from), Some(offset), "fill {fill}, from {from}");
+            }
+            assert_eq!(find(&bytes, offset + 1), None);
+            assert_eq!(find(&bytes, bytes.len() as u64 + 99), None);
+        }
+    }
+
+    #[test]
+    fn a_mark_needs_no_sound_bytes_before_it() {
+        let (mut bytes, offset) = marked(40_000);
+        bytes[..offset as usize].fill(0xa5);
+        assert_eq!(find(&bytes, 0), Some(offset));
+    }
+
+    #[test]
+    fn a_damaged_mark_is_none() {
+        for fill in [3, BLOCK_BYTES - HEADER_BYTES - 12] {
+            let (bytes, offset) = marked(fill);
+            for at in offset as usize..bytes.len() {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 0x10;
+                assert_eq!(find(&damaged, 0), None, "byte {at}");
+            }
+            assert_eq!(find(&bytes[..bytes.len() - 1], 0), None);
+        }
+    }
+
+    #[test]
+    fn other_records_are_no_marks() {
+        let mut bytes = Vec::new();
+        let mut encoder = RecordEncoder::new(0);
+        for record in [&batch::header(SeqNo(5), 1)[..], &[0; 11], &[0; 13], b"", b"0123456789ab"] {
+            assert!(!is_sync_mark(record));
+            encoder.encode(&[record], &mut bytes);
+        }
+        assert_eq!(find(&bytes, 0), None);
+        assert!(is_sync_mark(&batch::header(SeqNo(5), 0)));
+    }
+}

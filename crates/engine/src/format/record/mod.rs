@@ -1,6 +1,6 @@
 //! The record format that write-ahead logs and manifests share: logical records of any size, cut
 //! into physical records that never cross a block border. Whoever owns the file encodes with
-//! [`RecordEncoder`] and reads back with [`RecordReader`].
+//! [`encoder::RecordEncoder`] and reads back with [`reader::RecordReader`].
 //!
 //! **Layout.** A file is a row of blocks of 32,768 bytes, the last one possibly shorter. A physical
 //! record lies within one block:
@@ -21,15 +21,13 @@
 //! | full | full | first ......| middle ...................| last | full |000000|
 //! ```
 
-mod encoder;
-mod mark;
-mod reader;
+pub(crate) mod encoder;
+pub(crate) mod mark;
+pub(crate) mod reader;
 #[cfg(test)]
 pub(crate) mod testing;
-
-pub(crate) use encoder::RecordEncoder;
-pub(crate) use mark::{find_sync_mark, is_sync_mark};
-pub(crate) use reader::{Damage, RecordReader, Step};
+#[cfg(test)]
+mod tests;
 
 use crate::base::checksum;
 

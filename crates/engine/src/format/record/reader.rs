@@ -38,7 +38,7 @@ pub(crate) enum Step {
     /// Bytes that are no record. The next call goes on behind them.
     Damage(Damage),
     /// The file ends within a record, as after a crash. Nothing follows. A damaged length in the
-    /// last block looks the same: who must tell asks [`find_sync_mark`](super::find_sync_mark).
+    /// last block looks the same: who must tell asks [`find_sync_mark`](super::mark::find_sync_mark).
     TornTail {
         /// Where the incomplete record starts.
         offset: u64,

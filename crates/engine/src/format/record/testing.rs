@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{RecordEncoder, RecordReader, Step};
+use super::encoder::RecordEncoder;
+use super::reader::{RecordReader, Step};
 use crate::base::error::Result;
 use crate::env::fs::RandomAccessFile;
 
