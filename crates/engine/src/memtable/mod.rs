@@ -9,6 +9,7 @@
 
 mod arena;
 mod skiplist;
+mod window;
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +21,7 @@ use crate::base::comparator::UserOrder;
 use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{SeqNo, ValueKind, pack_tag};
-use skiplist::{Cursor, SkipList, Writer};
+use skiplist::{Cursor, Entry, SkipList, Writer};
 
 /// The readers' side of a memtable.
 pub(crate) struct MemTable {
@@ -117,7 +118,7 @@ impl Inserter {
     /// Adds an entry. One with the same user key, seqno and kind that is there already stays as it
     /// is, and the answer is false: recovery may replay a batch twice.
     pub(crate) fn add(&mut self, seqno: SeqNo, kind: ValueKind, key: &[u8], value: &[u8]) -> bool {
-        if !self.writer.insert(key, pack_tag(seqno, kind), value) {
+        if !self.writer.insert(Entry { user: key, tag: pack_tag(seqno, kind), value }) {
             return false;
         }
         let table = &*self.table;

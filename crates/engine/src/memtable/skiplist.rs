@@ -1,47 +1,44 @@
 //! A skip list of internal keys: one inserter, any number of readers without locks. The memtable
 //! is made of it.
 //!
-//! **Layout** of a node, one allocation, which a [`Node`] points into the middle of:
-//!
-//! ```text
-//!  link h-1 | ... | link 1 | link 0 | key bytes u32 | value bytes u32 | user key | tag | value
-//!                                   ^ the node's address
-//! ```
-//!
-//! The links that most searches follow lie next to the key, and no node needs to know its height.
-//!
 //! **Invariants.**
-//! - I1: a `Node<'a>` is the head or a node whose fields and bytes were written before it was
-//!   linked; none of these but its links change while the list, which outlives `'a`, exists.
-//! - I2: a node found at some level has a link for that level and for all below.
-//! - I3: the nodes of a level are in strictly rising order, and are a part of those a level below.
-//! - I4: for each level, the writer's `splice` holds the last node of that level that is not after
+//! - I1: a node found at some level has a link for that level and for all below; the head has all.
+//! - I2: the nodes of a level are in strictly rising order, and are some of those a level below.
+//! - I3: for each level, the writer's `splice` holds the last node of that level that is not after
 //!   `splice[0]`, or the head.
+//! - I4: a pointer kept in a list, its writer or its cursors is of a node in the list's arena.
 //!
-//! **Concurrency.** Only the [`Writer`] changes links, through `&mut self`; there is one per list.
-//! It stores each link with `Release` after the new node is whole; readers load links with
-//! `Acquire`, so a node that is reached is seen whole. Nodes are never unlinked and live as long as
-//! the list. The list's height is a hint: a reader that sees an old one starts lower, one that sees
-//! a new one too early finds the head's upper links empty and steps down.
+//! **Concurrency.** Only the [`Writer`] changes anything, through `&mut self`; there is one per
+//! list. Readers follow links while it works (`node` tells how). Nodes are never unlinked, and live
+//! as long as the list. The list's height is a hint: a reader that sees an old one starts lower,
+//! one that sees a new one too early finds the head's upper links empty and steps down.
 
 #![expect(unsafe_code, reason = "nodes of many sizes, linked in place, in memory of their own")]
 
-use std::cmp::Ordering;
-use std::marker::PhantomData;
+mod node;
+
+#[cfg(test)]
+mod tests;
+
 use std::ptr::{self, NonNull};
-use std::slice;
 use std::sync::Arc;
 
 use crate::base::comparator::{BytewiseComparator, Comparator, UserOrder};
-use crate::base::key::{TAG_BYTES, split};
+use crate::base::key::split;
 use crate::base::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::base::sync::atomic::{AtomicPtr, AtomicUsize};
 use crate::memtable::arena::{Arena, Bump};
+use crate::memtable::window::{self, Window};
+pub(super) use node::Entry;
+use node::{Header, Node, Target};
 
-/// Levels of the tallest node: with one node in four reaching the next level, enough for 16 million.
-const HEIGHT_MAX: usize = 12;
+/// Levels of the tallest node: with one node in four reaching the next level, enough for 16 million
+/// entries. Loom explores every load, so it gets fewer.
+const HEIGHT_MAX: usize = if cfg!(loom) { 2 } else { 12 };
 /// One node in so many has a further level.
 const BRANCHING: u32 = 4;
+/// The first window for hints is chosen when so many entries show what keys have in common.
+const WINDOW_ENTRIES_MIN: u64 = if cfg!(loom) { 1 } else { 16 };
 
 /// A list to read; clones share it.
 #[derive(Clone)]
@@ -49,17 +46,19 @@ pub(super) struct SkipList(Arc<Shared>);
 
 struct Shared {
     order: UserOrder,
-    /// A node without key and value, before all others, with all levels.
+    /// A node without a key, in front of all others.
     head: NonNull<Header>,
     /// Levels in use, at least one.
     height: AtomicUsize,
+    /// Where hints look, or null: a node without links that holds the base as its user key and the
+    /// epoch as its tag. Stored by the writer, with `Release`; pairs with the load in `window`.
+    window: AtomicPtr<Header>,
     arena: Arena,
 }
 
-// SAFETY: `head` points into `arena`, which moves with it; what it leads to is shared under the
-// rules above.
+// SAFETY: the pointers lead into `arena`'s chunks, which stay in place when the list moves.
 unsafe impl Send for Shared {}
-// SAFETY: readers only load links, which are atomics, and bytes that no longer change (I1).
+// SAFETY: what the pointers lead to is only read, or changed through atomics (see `node`).
 unsafe impl Sync for Shared {}
 
 /// The right to insert; there is one per list.
@@ -67,49 +66,33 @@ pub(super) struct Writer {
     list: Arc<Shared>,
     bump: Bump,
     /// Where the last insertion took place: the next key in order goes in without a search.
-    splice: [NonNull<Header>; HEIGHT_MAX],
+    splice: Splice,
     random: u64,
+    entries: u64,
 }
+
+type Splice = [NonNull<Header>; HEIGHT_MAX];
 
 // SAFETY: the pointers of `splice` lead into the list that the writer shares, which is `Sync`.
 unsafe impl Send for Writer {}
-
-/// What a node's address points to.
-#[repr(C)]
-struct Header {
-    key_bytes: u32,
-    value_bytes: u32,
-    #[cfg(loom)]
-    whole: loom::cell::UnsafeCell<()>,
-}
-
-type Link = AtomicPtr<Header>;
-
-const _: () = assert!(align_of::<Link>() <= Arena::ALIGN && align_of::<Header>() <= Arena::ALIGN);
-const _: () = assert!(size_of::<Link>() % align_of::<Header>() == 0);
-
-/// A node of a list that outlives `'a`.
-#[derive(Clone, Copy)]
-struct Node<'a>(NonNull<Header>, PhantomData<&'a Shared>);
-
-/// The place of an internal key, whether it is there or not.
-#[derive(Clone, Copy)]
-struct Target<'a> {
-    user: &'a [u8],
-    tag: u64,
-}
 
 impl SkipList {
     /// An empty list and the one writer it will ever have. Heights are drawn from `seed`.
     pub(super) fn new(order: UserOrder, seed: u64) -> (Self, Writer) {
         let (arena, mut bump) = Arena::new();
         // SAFETY: the two were made together.
-        let head = unsafe { new_node(&arena, &mut bump, HEIGHT_MAX, None) };
-        let list = Arc::new(Shared { order, head, height: AtomicUsize::new(1), arena });
-        let splice = [head; HEIGHT_MAX];
-        // A xorshift generator never leaves zero.
+        let head = unsafe { Node::new(&arena, &mut bump, HEIGHT_MAX, Entry::default()) }.pointer();
+        let list = Arc::new(Shared {
+            order,
+            head,
+            height: AtomicUsize::new(1),
+            window: AtomicPtr::new(ptr::null_mut()),
+            arena,
+        });
+        // The generator needs a state other than 0, and likes one with many bits.
         let random = (seed ^ 0x9e37_79b9_7f4a_7c15).max(1);
-        (SkipList(Arc::clone(&list)), Writer { list, bump, splice, random })
+        let splice = [head; HEIGHT_MAX];
+        (SkipList(Arc::clone(&list)), Writer { list, bump, splice, random, entries: 0 })
     }
 
     pub(super) fn used_bytes(&self) -> usize {
@@ -119,7 +102,7 @@ impl SkipList {
     /// The tag and the value of the newest entry of `user` with a tag of at most `tag`.
     #[inline]
     pub(super) fn newest(&self, user: &[u8], tag: u64) -> Option<(u64, &[u8])> {
-        let node = self.0.first_not_before(Target { user, tag })?;
+        let node = self.0.first_not_before(user, tag)?;
         self.0.same(node.user(), user).then(|| (node.tag(), node.value()))
     }
 
@@ -129,8 +112,40 @@ impl SkipList {
 }
 
 impl Shared {
-    fn head(&self) -> Node<'_> {
-        Node::of(self, self.head)
+    #[inline]
+    fn node(&self, pointer: NonNull<Header>) -> Node<'_> {
+        // SAFETY: by I4.
+        unsafe { Node::from_pointer(pointer) }
+    }
+
+    /// The node after `node` at `level`, at which `node` was found, and a hint of its key.
+    #[inline]
+    fn next<'a>(&self, node: Node<'a>, level: usize) -> (Option<Node<'a>>, u64) {
+        // SAFETY: by I1.
+        unsafe { node.next(level) }
+    }
+
+    fn first(&self) -> Option<Node<'_>> {
+        self.next(self.node(self.head), 0).0
+    }
+
+    fn last(&self) -> Option<Node<'_>> {
+        let mut node = self.node(self.head);
+        for level in (0..self.height.load(Relaxed)).rev() {
+            while let (Some(next), _) = self.next(node, level) {
+                node = next;
+            }
+        }
+        (node.pointer() != self.head).then_some(node)
+    }
+
+    fn first_not_before(&self, user: &[u8], tag: u64) -> Option<Node<'_>> {
+        self.descend(self.target(user, tag)).1
+    }
+
+    fn last_before(&self, user: &[u8], tag: u64) -> Option<Node<'_>> {
+        let node = self.descend(self.target(user, tag)).0;
+        (node.pointer() != self.head).then_some(node)
     }
 
     /// Are `a` and `b` one key?
@@ -142,65 +157,29 @@ impl Shared {
         }
     }
 
-    fn first(&self) -> Option<Node<'_>> {
-        self.head().next(0)
+    #[inline]
+    fn window(&self) -> Option<Window<'_>> {
+        let node = self.node(NonNull::new(self.window.load(Acquire))?);
+        Some(Window { base: node.user(), epoch: node.tag() as u8 })
     }
 
-    fn first_not_before(&self, target: Target<'_>) -> Option<Node<'_>> {
-        self.descend(target, |_, _| {}).1
+    #[inline]
+    fn target<'a>(&self, user: &'a [u8], tag: u64) -> Target<'a> {
+        let hint = self.window().map_or(window::UNKNOWN, |window| window.hint(user));
+        Target { user, tag, hint }
     }
 
-    fn last_before(&self, target: Target<'_>) -> Option<Node<'_>> {
-        self.unless_head(self.descend(target, |_, _| {}).0)
-    }
-
-    fn last(&self) -> Option<Node<'_>> {
-        let mut node = self.head();
-        for level in (0..self.height.load(Relaxed)).rev() {
-            while let Some(next) = node.next(level) {
-                node = next;
-            }
+    #[inline]
+    fn descend(&self, target: Target<'_>) -> (Node<'_>, Option<Node<'_>>) {
+        // The order is looked at once per search: the usual one is compiled into the loop.
+        match &self.order {
+            UserOrder::Bytewise => self.descend_by(&BytewiseComparator, target, |_, _| {}),
+            UserOrder::Custom(custom) => self.descend_by(&**custom, target, |_, _| {}),
         }
-        self.unless_head(node)
-    }
-
-    fn unless_head<'a>(&self, node: Node<'a>) -> Option<Node<'a>> {
-        (node.0 != self.head).then_some(node)
     }
 
     /// The neighbours that `target` has or would have: the last node before it, or the head, and
     /// the first that is not. Tells `passed` the former for each level on the way down.
-    #[inline]
-    fn descend(
-        &self,
-        target: Target<'_>,
-        passed: impl FnMut(usize, Node<'_>),
-    ) -> (Node<'_>, Option<Node<'_>>) {
-        // The order is looked at once per search: the usual one is compiled into the loop.
-        match &self.order {
-            UserOrder::Bytewise => self.descend_by(&BytewiseComparator, target, passed),
-            UserOrder::Custom(custom) => self.descend_by(&**custom, target, passed),
-        }
-    }
-
-    /// Brings the `splice` of the writer to `target`, and returns the first node not before it.
-    #[inline]
-    fn descend_from<C: Comparator + ?Sized>(
-        &self,
-        splice: &mut [NonNull<Header>; HEIGHT_MAX],
-        order: &C,
-        target: Target<'_>,
-    ) -> Option<Node<'_>> {
-        let before = Node::of(self, splice[0]);
-        if before.0 == self.head || before.is_before(order, target) {
-            let next = before.next(0);
-            if next.is_none_or(|next| !next.is_before(order, target)) {
-                return next; // By I4 the upper levels of the splice are right, too.
-            }
-        }
-        self.descend_by(order, target, |level, node| splice[level] = node.0).1
-    }
-
     #[inline]
     fn descend_by<C: Comparator + ?Sized>(
         &self,
@@ -208,20 +187,23 @@ impl Shared {
         target: Target<'_>,
         mut passed: impl FnMut(usize, Node<'_>),
     ) -> (Node<'_>, Option<Node<'_>>) {
-        let mut node = self.head();
+        let mut node = self.node(self.head);
         let mut level = self.height.load(Relaxed) - 1;
-        // The node that ended the level above often ends this one: it is compared once.
-        let mut known_after = ptr::null_mut();
+        // The node that ends the search of one level often ends the next, too: compare it once.
+        let mut known_after = None;
         loop {
-            let next = node.next(level);
+            let (next, hint) = self.next(node, level);
+            // A hint may be newer than its node. Then it is of a key between the two, and if even
+            // that is after the target, so is the node.
             if let Some(next) = next
-                && next.0.as_ptr() != known_after
+                && !window::proves_after(hint, target.hint)
+                && known_after != Some(next)
             {
                 if next.is_before(order, target) {
                     node = next;
                     continue;
                 }
-                known_after = next.0.as_ptr();
+                known_after = Some(next);
             }
             passed(level, node);
             if level == 0 {
@@ -230,172 +212,93 @@ impl Shared {
             level -= 1;
         }
     }
+
+    /// Brings the writer's `splice` to `target`, and returns the first node not before it.
+    #[inline]
+    fn descend_from<C: Comparator + ?Sized>(
+        &self,
+        splice: &mut Splice,
+        order: &C,
+        target: Target<'_>,
+    ) -> Option<Node<'_>> {
+        let before = self.node(splice[0]);
+        if before.pointer() == self.head || before.is_before(order, target) {
+            let (next, _) = self.next(before, 0);
+            if next.is_none_or(|next| !next.is_before(order, target)) {
+                return next; // By I3 the upper levels of the splice are right, too.
+            }
+        }
+        self.descend_by(order, target, |level, node| splice[level] = node.pointer()).1
+    }
 }
 
 impl Writer {
     /// Inserts an entry; false if one with the same user key and tag is there already.
-    pub(super) fn insert(&mut self, user: &[u8], tag: u64, value: &[u8]) -> bool {
-        let target = Target { user, tag };
-        let Writer { list, bump, splice, random } = self;
-        let list = &**list;
+    pub(super) fn insert(&mut self, entry: Entry<'_>) -> bool {
+        let list = &*self.list;
+        let splice = &mut self.splice;
+        let target = list.target(entry.user, entry.tag);
         let next = match &list.order {
             UserOrder::Bytewise => list.descend_from(splice, &BytewiseComparator, target),
             UserOrder::Custom(custom) => list.descend_from(splice, &**custom, target),
         };
-        if next.is_some_and(|next| next.tag() == tag && list.same(next.user(), user)) {
+        if next.is_some_and(|next| next.tag() == entry.tag && list.same(next.user(), entry.user)) {
             return false;
         }
-        let height = random_height(random);
+        let height = random_height(&mut self.random);
         if height > list.height.load(Relaxed) {
             // Above the old height the splice has held the head since the beginning.
             list.height.store(height, Relaxed);
         }
-        // SAFETY: the writer's list and bump were made together.
-        let node = unsafe { new_node(&list.arena, bump, height, Some((target, value))) };
+        // SAFETY: the list's arena and the bump were made together.
+        let node = unsafe { Node::new(&list.arena, &mut self.bump, height, entry) };
+        // From the bottom up, so that I2 holds for readers at every moment.
         for (level, before) in splice[..height].iter_mut().enumerate() {
-            // SAFETY: by I4 the node before was found at this level, so by I2 it has the link.
-            let link = unsafe { Node::of(list, *before).link(level) };
-            // SAFETY: `node` has `height` links.
-            let new_link = unsafe { Node::of(list, node).link(level) };
-            // `Relaxed`: no reader can reach the node at this level yet.
-            new_link.store(link.load(Relaxed), Relaxed);
-            // Pairs with the `Acquire` in `next`: publishes the node, its bytes and its link.
-            link.store(node.as_ptr(), Release);
-            *before = node;
+            // SAFETY: by I3 the node before was found at this level, so by I1 it has the link;
+            // `node` was made with it.
+            unsafe { node.link_after(list.node(*before), level, target.hint) };
+            *before = node.pointer();
+        }
+        self.entries += 1;
+        if self.entries >= WINDOW_ENTRIES_MIN && self.entries.is_power_of_two() {
+            self.move_window();
         }
         true
     }
+
+    /// Chooses the window anew for the keys that are in the list by now. Hints of earlier windows
+    /// stay as they are; no more than about half of all links has one.
+    #[cold]
+    fn move_window(&mut self) {
+        let list = &*self.list;
+        let (UserOrder::Bytewise, Some(first), Some(last)) =
+            (&list.order, list.first(), list.last())
+        else {
+            return; // Hints compare as bytes do, so other orders go without.
+        };
+        let base = window::common_prefix(first.user(), last.user());
+        let epoch = match list.window() {
+            Some(old) if old.base == base => return,
+            Some(old) => old.epoch.checked_add(1),
+            None => Some(1),
+        };
+        // The list doubles between two moves, so that epochs never run out.
+        let epoch = epoch.expect("a list has less than 2^255 entries");
+        let entry = Entry { user: base, tag: u64::from(epoch), value: b"" };
+        // SAFETY: the list's arena and the bump were made together.
+        let node = unsafe { Node::new(&list.arena, &mut self.bump, 0, entry) };
+        list.window.store(node.pointer().as_ptr(), Release);
+    }
 }
 
-/// One with three chances in four, two with three in sixteen, and so on.
+/// 1 in three cases of four, 2 in three of sixteen, and so on.
 fn random_height(random: &mut u64) -> usize {
     *random ^= *random << 13;
     *random ^= *random >> 7;
     *random ^= *random << 17;
-    // The upper half of the generator's bits; the added one bounds the count.
+    // From the generator's upper half; the bit set on top bounds the count.
     let zeros = (*random >> 32 | 1 << 31).trailing_zeros();
     (1 + (zeros / BRANCHING.trailing_zeros()) as usize).min(HEIGHT_MAX)
-}
-
-/// Writes a node of `height` empty links; without an entry, a head.
-///
-/// # Safety
-/// `arena` and `bump` were made together.
-unsafe fn new_node(
-    arena: &Arena,
-    bump: &mut Bump,
-    height: usize,
-    entry: Option<(Target<'_>, &[u8])>,
-) -> NonNull<Header> {
-    let (target, value) = entry.unwrap_or((Target { user: b"", tag: 0 }, b""));
-    let links_bytes = height * size_of::<Link>();
-    let key_bytes = target.user.len() + TAG_BYTES;
-    let fits = "keys and values are limited on entry";
-    let header = Header {
-        key_bytes: u32::try_from(key_bytes).expect(fits),
-        value_bytes: u32::try_from(value.len()).expect(fits),
-        #[cfg(loom)]
-        whole: loom::cell::UnsafeCell::new(()),
-    };
-    let bytes = links_bytes + size_of::<Header>() + key_bytes + value.len();
-    // SAFETY: the caller's promise.
-    let memory = unsafe { bump.allocate(arena, bytes) };
-    let links = memory.cast::<Link>();
-    for at in 0..height {
-        // SAFETY: the memory begins with room for `height` links, and is aligned for them.
-        unsafe { links.add(at).write(Link::new(ptr::null_mut())) };
-    }
-    // SAFETY: the header follows the links, which keep its alignment.
-    let node = unsafe { links.add(height).cast::<Header>() };
-    // SAFETY: as above.
-    unsafe { node.write(header) };
-    // SAFETY: the key, the tag and the value follow the header in the same allocation, which was
-    // made large enough for all of them.
-    unsafe {
-        let at = node.add(1).cast::<u8>().as_ptr();
-        ptr::copy_nonoverlapping(target.user.as_ptr(), at, target.user.len());
-        let tag = target.tag.to_le_bytes();
-        ptr::copy_nonoverlapping(tag.as_ptr(), at.add(target.user.len()), TAG_BYTES);
-        ptr::copy_nonoverlapping(value.as_ptr(), at.add(key_bytes), value.len());
-    }
-    node
-}
-
-impl<'a> Node<'a> {
-    /// `at` is a node of `list`.
-    #[inline]
-    fn of(_list: &'a Shared, at: NonNull<Header>) -> Self {
-        Node(at, PhantomData)
-    }
-
-    /// # Safety
-    /// The node has a link for `level`.
-    #[inline]
-    unsafe fn link(self, level: usize) -> &'a Link {
-        // SAFETY: links lie before the header, that of level 0 last.
-        unsafe { self.0.cast::<Link>().sub(level + 1).as_ref() }
-    }
-
-    /// The node after this one at `level`, at which this one was found (I2).
-    #[inline]
-    fn next(self, level: usize) -> Option<Node<'a>> {
-        // SAFETY: by I2.
-        let link = unsafe { self.link(level) };
-        // Pairs with the `Release` in `insert`.
-        NonNull::new(link.load(Acquire)).map(|next| Node(next, PhantomData))
-    }
-
-    #[inline]
-    fn header(self) -> &'a Header {
-        // SAFETY: by I1.
-        let header: &'a Header = unsafe { self.0.as_ref() };
-        #[cfg(loom)]
-        header.whole.with(|_| {});
-        header
-    }
-
-    /// `bytes` bytes from `offset` on behind the header.
-    ///
-    /// # Safety
-    /// They lie within the node.
-    #[inline]
-    unsafe fn bytes(self, offset: usize, bytes: usize) -> &'a [u8] {
-        // SAFETY: the caller's promise, and I1.
-        unsafe { slice::from_raw_parts(self.0.add(1).cast::<u8>().add(offset).as_ptr(), bytes) }
-    }
-
-    #[inline]
-    fn key(self) -> &'a [u8] {
-        // SAFETY: the internal key follows the header.
-        unsafe { self.bytes(0, self.header().key_bytes as usize) }
-    }
-
-    #[inline]
-    fn value(self) -> &'a [u8] {
-        let header = self.header();
-        // SAFETY: the value follows the internal key.
-        unsafe { self.bytes(header.key_bytes as usize, header.value_bytes as usize) }
-    }
-
-    #[inline]
-    fn user(self) -> &'a [u8] {
-        split(self.key()).0
-    }
-
-    #[inline]
-    fn tag(self) -> u64 {
-        split(self.key()).1
-    }
-
-    #[inline]
-    fn is_before<C: Comparator + ?Sized>(self, order: &C, target: Target<'_>) -> bool {
-        let (user, tag) = split(self.key());
-        match order.compare(user, target.user) {
-            Ordering::Less => true,
-            Ordering::Equal => tag > target.tag, // Newer entries come first.
-            Ordering::Greater => false,
-        }
-    }
 }
 
 /// A position in a list, which it keeps alive.
@@ -412,7 +315,7 @@ impl Cursor {
         self.at.is_some()
     }
 
-    /// Needs `valid()`, as do all that follow but the seeks.
+    /// Needs `valid()`, as do `value`, `next` and `prev`.
     pub(super) fn key(&self) -> &[u8] {
         self.node().key()
     }
@@ -422,29 +325,29 @@ impl Cursor {
     }
 
     pub(super) fn next(&mut self) {
-        self.at = self.node().next(0).map(|node| node.0);
+        self.at = self.list.next(self.node(), 0).0.map(Node::pointer);
     }
 
     /// Costs a search: there are no links backwards.
     pub(super) fn prev(&mut self) {
         let (user, tag) = split(self.node().key());
-        self.at = self.list.last_before(Target { user, tag }).map(|node| node.0);
+        self.at = self.list.last_before(user, tag).map(Node::pointer);
     }
 
     pub(super) fn seek(&mut self, key: &[u8]) {
         let (user, tag) = split(key);
-        self.at = self.list.first_not_before(Target { user, tag }).map(|node| node.0);
+        self.at = self.list.first_not_before(user, tag).map(Node::pointer);
     }
 
     pub(super) fn seek_to_first(&mut self) {
-        self.at = self.list.first().map(|node| node.0);
+        self.at = self.list.first().map(Node::pointer);
     }
 
     pub(super) fn seek_to_last(&mut self) {
-        self.at = self.list.last().map(|node| node.0);
+        self.at = self.list.last().map(Node::pointer);
     }
 
     fn node(&self) -> Node<'_> {
-        Node::of(&self.list, self.at.expect("callers check that the cursor is valid"))
+        self.list.node(self.at.expect("callers check that the cursor is valid"))
     }
 }

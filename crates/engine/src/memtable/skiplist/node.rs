@@ -1,0 +1,226 @@
+//! The nodes of a skip list: their bytes, and how one is made, read and linked. Only the list in
+//! the module above uses them.
+//!
+//! **Layout**, one allocation, which a [`Node`] points into the middle of:
+//!
+//! ```text
+//!  link h-1 | ... | link 1 | link 0 | key bytes u32 | value bytes u32 | user key | tag | value
+//!                                   ^ the node's address
+//! ```
+//!
+//! A link is the next node's address and a hint of its key (see `window`). The links that searches
+//! follow most lie next to the key, and no node needs to know its height.
+//!
+//! **Invariants.**
+//! - N1: a `Node<'a>` was written whole before its address became known, and lives in an arena that
+//!   outlives `'a`. Nothing in it but the links ever changes.
+//! - N2: a link's hint is never older than its node: it is of that node, or of one linked in front
+//!   of it since.
+//!
+//! **Concurrency.** One thread links; all may follow. A link's hint is stored before its address,
+//! which is stored with `Release` and loaded with `Acquire`, in front of the hint. Hence N2, and
+//! hence a node that is reached is seen whole.
+
+use std::cmp::Ordering;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+use std::slice;
+
+use crate::base::comparator::Comparator;
+use crate::base::key::{TAG_BYTES, split};
+use crate::base::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::base::sync::atomic::{AtomicPtr, AtomicU64};
+use crate::memtable::arena::{Arena, Bump};
+use crate::memtable::window::UNKNOWN;
+
+/// What the list stores.
+#[derive(Clone, Copy, Default)]
+pub(in crate::memtable) struct Entry<'a> {
+    pub(in crate::memtable) user: &'a [u8],
+    pub(in crate::memtable) tag: u64,
+    pub(in crate::memtable) value: &'a [u8],
+}
+
+/// The place of an internal key, whether it is there or not.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub(super) user: &'a [u8],
+    pub(super) tag: u64,
+    pub(super) hint: u64,
+}
+
+/// A node in an arena that outlives `'a`.
+#[derive(Clone, Copy)]
+pub(super) struct Node<'a>(NonNull<Header>, PhantomData<&'a Arena>);
+
+/// What a node's address points to.
+#[repr(C)]
+pub(super) struct Header {
+    key_bytes: u32,
+    value_bytes: u32,
+    /// Stands for all that is written once, so that Loom sees who reads it too early.
+    #[cfg(loom)]
+    whole: loom::cell::UnsafeCell<()>,
+}
+
+#[repr(C)]
+struct Link {
+    next: AtomicPtr<Header>,
+    hint: AtomicU64,
+}
+
+const _: () = assert!(align_of::<Link>() <= Arena::ALIGN && align_of::<Header>() <= Arena::ALIGN);
+const _: () = assert!(size_of::<Link>().is_multiple_of(align_of::<Header>()));
+
+impl<'a> Node<'a> {
+    /// A node with `height` empty links.
+    ///
+    /// # Safety
+    /// `arena` and `bump` were made together.
+    pub(super) unsafe fn new(
+        arena: &'a Arena,
+        bump: &mut Bump,
+        height: usize,
+        entry: Entry<'_>,
+    ) -> Self {
+        let Entry { user, tag, value } = entry;
+        let key_bytes = user.len() + TAG_BYTES;
+        let header = Header {
+            key_bytes: u32::try_from(key_bytes).expect("writes reject longer keys on entry"),
+            value_bytes: u32::try_from(value.len()).expect("writes reject longer values on entry"),
+            #[cfg(loom)]
+            whole: loom::cell::UnsafeCell::new(()),
+        };
+        let links_bytes = height * size_of::<Link>();
+        let bytes = links_bytes + size_of::<Header>() + key_bytes + value.len();
+        // SAFETY: the caller's promise.
+        let memory = unsafe { bump.allocate(arena, bytes) };
+        let links = memory.cast::<Link>();
+        for at in 0..height {
+            let empty = Link { next: AtomicPtr::default(), hint: AtomicU64::new(UNKNOWN) };
+            // SAFETY: the memory begins with room for `height` links, and is aligned for them.
+            unsafe { links.add(at).write(empty) };
+        }
+        // SAFETY: the header follows the links, whose size keeps its alignment.
+        let node = unsafe { links.add(height).cast::<Header>() };
+        // SAFETY: as above.
+        unsafe { node.write(header) };
+        // SAFETY: key, tag and value follow the header in the memory counted above, which nothing
+        // else uses, so that they cannot overlap the sources.
+        unsafe {
+            let at = node.add(1).cast::<u8>().as_ptr();
+            ptr::copy_nonoverlapping(user.as_ptr(), at, user.len());
+            ptr::copy_nonoverlapping(tag.to_le_bytes().as_ptr(), at.add(user.len()), TAG_BYTES);
+            ptr::copy_nonoverlapping(value.as_ptr(), at.add(key_bytes), value.len());
+        }
+        Node(node, PhantomData)
+    }
+
+    /// # Safety
+    /// `pointer` came from [`pointer`](Self::pointer) of a node whose arena outlives `'a`.
+    #[inline]
+    pub(super) unsafe fn from_pointer(pointer: NonNull<Header>) -> Self {
+        Node(pointer, PhantomData)
+    }
+
+    #[inline]
+    pub(super) fn pointer(self) -> NonNull<Header> {
+        self.0
+    }
+
+    /// # Safety
+    /// The node has a link for `level`.
+    #[inline]
+    unsafe fn link(self, level: usize) -> &'a Link {
+        // SAFETY: links lie in front of the header, that of level 0 last.
+        unsafe { self.0.cast::<Link>().sub(level + 1).as_ref() }
+    }
+
+    /// The next node at `level`, and a hint of its key.
+    ///
+    /// # Safety
+    /// The node has a link for `level`.
+    #[inline]
+    pub(super) unsafe fn next(self, level: usize) -> (Option<Node<'a>>, u64) {
+        // SAFETY: the caller's promise.
+        let link = unsafe { self.link(level) };
+        // Pairs with the `Release` in `link_after`, and comes before the hint for the sake of N2.
+        let next = NonNull::new(link.next.load(Acquire)).map(|next| Node(next, PhantomData));
+        (next, link.hint.load(Relaxed))
+    }
+
+    /// Links this node behind `before` at `level`. Only one thread does this.
+    ///
+    /// # Safety
+    /// Both have a link for `level`, and the same arena.
+    #[inline]
+    pub(super) unsafe fn link_after(self, before: Node<'a>, level: usize, hint: u64) {
+        // SAFETY: the caller's promise.
+        let (link, own) = unsafe { (before.link(level), self.link(level)) };
+        // `Relaxed`: no other thread writes links, nor can any reach this node at this level yet.
+        own.next.store(link.next.load(Relaxed), Relaxed);
+        own.hint.store(link.hint.load(Relaxed), Relaxed);
+        link.hint.store(hint, Relaxed);
+        // Pairs with the `Acquire` in `next`: publishes all that is stored above.
+        link.next.store(self.0.as_ptr(), Release);
+    }
+
+    #[inline]
+    fn header(self) -> &'a Header {
+        // SAFETY: by N1.
+        let header: &'a Header = unsafe { self.0.as_ref() };
+        #[cfg(loom)]
+        header.whole.with(|_| {});
+        header
+    }
+
+    /// # Safety
+    /// The bytes, counted from the header's end, lie within the node.
+    #[inline]
+    unsafe fn bytes(self, offset: usize, bytes: usize) -> &'a [u8] {
+        // SAFETY: the caller's promise, and N1.
+        unsafe { slice::from_raw_parts(self.0.add(1).cast::<u8>().add(offset).as_ptr(), bytes) }
+    }
+
+    /// The internal key.
+    #[inline]
+    pub(super) fn key(self) -> &'a [u8] {
+        // SAFETY: the internal key follows the header.
+        unsafe { self.bytes(0, self.header().key_bytes as usize) }
+    }
+
+    #[inline]
+    pub(super) fn value(self) -> &'a [u8] {
+        let header = self.header();
+        // SAFETY: the value follows the internal key.
+        unsafe { self.bytes(header.key_bytes as usize, header.value_bytes as usize) }
+    }
+
+    #[inline]
+    pub(super) fn user(self) -> &'a [u8] {
+        split(self.key()).0
+    }
+
+    #[inline]
+    pub(super) fn tag(self) -> u64 {
+        split(self.key()).1
+    }
+
+    #[inline]
+    pub(super) fn is_before<C: Comparator + ?Sized>(self, order: &C, target: Target<'_>) -> bool {
+        let (user, tag) = split(self.key());
+        match order.compare(user, target.user) {
+            Ordering::Less => true,
+            Ordering::Equal => tag > target.tag, // Newer entries come first.
+            Ordering::Greater => false,
+        }
+    }
+}
+
+impl PartialEq for Node<'_> {
+    /// Is it the same node?
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
