@@ -18,3 +18,5 @@ pub use env::clock::Clock;
 pub use env::fs::{FileLock, FileSystem, Metadata, RandomAccessFile, WritableFile};
 pub use env::site::Site;
 pub use env::threads::{Lane, Threads};
+pub use format::batch::{BatchOp, WriteBatch};
+pub use format::filename::FileNumber;

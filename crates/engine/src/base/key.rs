@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use crate::base::escape::Escaped;
+
 /// Bytes of the tag behind each user key.
 pub(crate) const TAG_BYTES: usize = 8;
 /// The greatest sequence number the format can hold.
@@ -94,6 +96,13 @@ pub(crate) struct ParsedKey<'a> {
     pub(crate) kind: ValueKind,
 }
 
+/// As LevelDB's dumps and logs show it: `'user' @ 42 : 1`.
+impl fmt::Display for ParsedKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' @ {} : {}", Escaped(self.user), self.seqno, self.kind as u8)
+    }
+}
+
 /// An owned internal key; a lookup's seek target, or a table's bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InternalKey(Vec<u8>);
@@ -133,6 +142,15 @@ impl InternalKey {
     }
 }
 
+impl fmt::Display for InternalKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match parse(&self.0) {
+            Some(key) => key.fmt(f),
+            None => write!(f, "(bad){}", Escaped(&self.0)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,5 +174,13 @@ mod tests {
         assert_eq!(parse(&[0; 7]), None);
         assert_eq!(parse(&[2, 0, 0, 0, 0, 0, 0, 0]), None);
         assert_eq!(InternalKey::from_bytes(&[0; 7]), None);
+    }
+
+    #[test]
+    fn keys_are_shown_as_leveldb_shows_them() {
+        let key = InternalKey::new(b"The \"key\"\x01'\xff", SeqNo(42), ValueKind::Value);
+        assert_eq!(key.to_string(), r#"'The "key"\x01'\xff' @ 42 : 1"#);
+        let bad = InternalKey::from_bytes(b"\xff\0\0\0\0\0\0k").unwrap();
+        assert_eq!(bad.to_string(), r"(bad)\xff\x00\x00\x00\x00\x00\x00k");
     }
 }

@@ -1,0 +1,88 @@
+//! Sync marks: the evidence in a WAL that what stands before them was promised.
+//!
+//! Unsynced appends may survive a crash out of order, so a bad record before a good one can be an
+//! honest crash. To tell it from damage, the first append after a sync is preceded by an empty
+//! batch (rule R8). A bad record *before* such a mark means that synced bytes have changed.
+//!
+//! **Layout.** The payload of a mark is a batch's header and nothing else; LevelDB replays it as
+//! the empty batch it is. It is one full record, or first and last over a block border.
+//!
+//! | offset | size | field | encoding |
+//! |-------:|-----:|-------|----------|
+//! | 0 | 8 | sequence number | little-endian |
+//! | 8 | 4 | count: 0 | little-endian |
+
+use super::{BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, Header, LAST};
+use crate::base::error::Result;
+use crate::env::fs::RandomAccessFile;
+
+const PAYLOAD_BYTES: usize = 12;
+const COUNT_BYTES: usize = 4;
+/// A mark in one piece.
+const MARK_BYTES: usize = HEADER_BYTES + PAYLOAD_BYTES;
+/// What of a split mark may lie behind the border.
+const SPILL_BYTES: usize = MARK_BYTES;
+
+/// True if a logical record is a sync mark.
+pub(crate) fn is_sync_mark(record: &[u8]) -> bool {
+    record.len() == PAYLOAD_BYTES && record.ends_with(&[0; COUNT_BYTES])
+}
+
+/// The offset of the first sync mark at or behind `from`.
+///
+/// Behind damage the borders of records are unknown, so every byte is tried as a start. A value
+/// that holds the image of a WAL can therefore pass for a mark; the cost of that rare mistake is an
+/// error where a cut would have done, never a wrong answer.
+pub(crate) fn find_sync_mark(file: &dyn RandomAccessFile, from: u64) -> Result<Option<u64>> {
+    let mut window = vec![0; BLOCK_BYTES + SPILL_BYTES];
+    let mut block_offset = from - from % BLOCK_BYTES as u64;
+    let mut start = (from - block_offset) as usize;
+    loop {
+        let read = file.read_at(&mut window, block_offset)?;
+        let found = window.get(..read).and_then(|window| mark_in_block(window, start));
+        if let Some(at) = found {
+            return Ok(Some(block_offset + at as u64));
+        }
+        if read <= BLOCK_BYTES {
+            return Ok(None);
+        }
+        block_offset += BLOCK_BYTES as u64;
+        start = 0;
+    }
+}
+
+/// The first mark that starts in the block at the beginning of `window`, which reaches a little
+/// into the next block.
+fn mark_in_block(window: &[u8], start: usize) -> Option<usize> {
+    let block = window.get(..BLOCK_BYTES).unwrap_or(window);
+    let tail = window.get(BLOCK_BYTES..).unwrap_or_default();
+    (start..block.len()).find(|&at| {
+        let from_here = block.get(at..).unwrap_or_default();
+        match from_here.len() {
+            MARK_BYTES.. => payload_of(from_here, FULL).is_some_and(is_sync_mark),
+            // A full mark no longer fits before the border. Where the file ends before the border,
+            // `tail` is empty and so holds no last part.
+            _ => is_split_mark(from_here, tail),
+        }
+    })
+}
+
+/// True if a mark's first part fills `head` and its last part begins `tail`.
+fn is_split_mark(head: &[u8], tail: &[u8]) -> bool {
+    let (Some(first), Some(last)) = (payload_of(head, FIRST), payload_of(tail, LAST)) else {
+        return false;
+    };
+    let fills_block = HEADER_BYTES + first.len() == head.len();
+    fills_block && is_sync_mark(&[first, last].concat())
+}
+
+/// The payload of the physical record of that kind at the start of `bytes`, if it is whole. Only
+/// lengths that a mark can have are looked at, so that few checksums are computed.
+fn payload_of(bytes: &[u8], kind: u8) -> Option<&[u8]> {
+    let (header, rest) = Header::parse(bytes)?;
+    if header.kind != kind || header.payload_bytes > PAYLOAD_BYTES {
+        return None;
+    }
+    let payload = rest.get(..header.payload_bytes)?;
+    header.vouches_for(payload).then_some(payload)
+}
