@@ -1,0 +1,263 @@
+//! One uncompressed block and the search in it. [`BlockIter`](super::block_iter::BlockIter) moves
+//! over it; point reads call [`Block::find`] alone.
+//!
+//! **Layout.**
+//!
+//! | part | encoding |
+//! | --- | --- |
+//! | entries | each: varint32 shared, varint32 suffix length, varint32 value length, suffix, value |
+//! | restart points | fixed32 each: where an entry starts that shares nothing |
+//! | restart count | fixed32 |
+//!
+//! A key is the first `shared` bytes of the key before it, and its suffix.
+//!
+//! **Invariants.** A block's bytes may be hostile: `entry_at` alone turns them into offsets, and
+//! what it returns lies within the entries. An unsorted block yields wrong entries, never a panic.
+
+use std::ops::Range;
+
+use crate::base::coding::Reader;
+use crate::base::comparator::{InternalOrder, UserOrder};
+use crate::base::error::{Error, Result};
+use crate::base::key::{TAG_BYTES, split, tag_of};
+use crate::format::table::block_builder::common_prefix;
+
+const RESTART_BYTES: usize = size_of::<u32>();
+
+pub(crate) struct Block {
+    bytes: Vec<u8>,
+    entries_end: usize,
+    restarts: usize,
+}
+
+/// An entry's parts, as offsets within its block. The next entry starts at `value.end`.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) shared: usize,
+    pub(crate) suffix: Range<usize>,
+    pub(crate) value: Range<usize>,
+}
+
+/// Where the fast search came to rest.
+enum Landing {
+    End,
+    On(usize, Entry),
+    /// An entry shares part of a tag with the one before it: only whole keys can tell.
+    Unclear,
+}
+
+impl Block {
+    /// Takes the bytes of a block, without trailer, uncompressed.
+    pub(crate) fn new(bytes: Vec<u8>) -> Result<Self> {
+        let bad = || Error::corruption("bad block contents");
+        let (rest, count) = bytes.split_last_chunk::<RESTART_BYTES>().ok_or_else(bad)?;
+        let restarts = usize::try_from(u32::from_le_bytes(*count)).map_err(|_| bad())?;
+        let restart_bytes = restarts.checked_mul(RESTART_BYTES).ok_or_else(bad)?;
+        let before_restarts = rest.len().checked_sub(restart_bytes).ok_or_else(bad)?;
+        // LevelDB reads a block without restart points as an empty one.
+        let entries_end = if restarts == 0 { 0 } else { before_restarts };
+        Ok(Block { bytes, entries_end, restarts })
+    }
+
+    /// The memory it holds.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Gives the memory back for another block.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    pub(crate) fn entries_end(&self) -> usize {
+        self.entries_end
+    }
+
+    pub(crate) fn restarts(&self) -> usize {
+        self.restarts
+    }
+
+    #[inline]
+    pub(crate) fn slice(&self, range: Range<usize>) -> &[u8] {
+        self.bytes.get(range).unwrap_or_default()
+    }
+
+    /// The offset that a restart point names, whatever it is.
+    #[inline]
+    pub(crate) fn restart(&self, index: usize) -> usize {
+        let at = self.entries_end + index * RESTART_BYTES;
+        let bytes = self.bytes.get(at..).and_then(|rest| rest.first_chunk::<RESTART_BYTES>());
+        bytes.map_or(usize::MAX, |bytes| u32::from_le_bytes(*bytes) as usize)
+    }
+
+    /// The entry that starts at `at`; `None` unless a whole one does.
+    #[inline]
+    pub(crate) fn entry_at(&self, at: usize) -> Option<Entry> {
+        let entries = self.bytes.get(at..self.entries_end)?;
+        let (shared, suffix, value, header) = match *entries {
+            // Lengths below 128 take a byte each: all three, in most entries.
+            [shared, suffix, value, ..] if (shared | suffix | value) < 0x80 => {
+                (usize::from(shared), usize::from(suffix), usize::from(value), 3)
+            }
+            _ => {
+                let mut reader = Reader::new(entries);
+                let mut length = || usize::try_from(reader.varint32()?).ok();
+                let (shared, suffix, value) = (length()?, length()?, length()?);
+                (shared, suffix, value, entries.len() - reader.rest().len())
+            }
+        };
+        let suffix_at = at + header;
+        let value_at = suffix_at.checked_add(suffix)?;
+        let end = value_at.checked_add(value)?;
+        let whole = end <= self.entries_end;
+        whole.then_some(Entry { shared, suffix: suffix_at..value_at, value: value_at..end })
+    }
+
+    /// Finds the first entry not less than `target` and makes `key` its key. Both orders of search
+    /// find the same entry; the bytewise one rebuilds no keys on its way.
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        order: &InternalOrder,
+        target: &[u8],
+        key: &mut Vec<u8>,
+    ) -> Result<Option<(usize, Entry)>> {
+        if matches!(order.user, UserOrder::Bytewise) {
+            match self.find_bytewise(target)? {
+                Landing::End => return Ok(None),
+                Landing::On(at, entry) => {
+                    key.clear();
+                    key.extend_from_slice(target.get(..entry.shared).unwrap_or_default());
+                    key.extend_from_slice(self.slice(entry.suffix.clone()));
+                    return Ok(Some((at, entry)));
+                }
+                Landing::Unclear => {}
+            }
+        }
+        self.find_by_whole_keys(order, target, key)
+    }
+
+    /// Keys before the target are told by how much of it they share: `matched` is the length of
+    /// what the entry before has in common with the target's user key. An entry that shares more
+    /// with its predecessor than that is on the same side of the target as its predecessor.
+    fn find_bytewise(&self, target: &[u8]) -> Result<Landing> {
+        let (user, tag) = split(target);
+        let mut at = self.restart_before(|key| {
+            let (entry_user, entry_tag) = split(key);
+            entry_user.cmp(user).then(tag.cmp(&entry_tag)).is_lt()
+        })?;
+        let mut matched = 0;
+        // Whether the entry before has a byte that differs at `matched`, instead of ending there.
+        let mut diverged = false;
+        while at < self.entries_end {
+            let entry = self.entry_at(at).ok_or_else(bad_entry)?;
+            if entry.shared > matched {
+                if !diverged {
+                    return Ok(Landing::Unclear);
+                }
+                at = entry.value.end;
+                continue;
+            }
+            let suffix = self.slice(entry.suffix.clone());
+            let Some((suffix_user, _)) = suffix.split_last_chunk::<TAG_BYTES>() else {
+                return Ok(Landing::Unclear);
+            };
+            let wanted = user.get(entry.shared..).unwrap_or_default();
+            let common = common_prefix(suffix_user, wanted);
+            let before = match (suffix_user.get(common), wanted.get(common)) {
+                (Some(have), Some(want)) => have < want,
+                (have, None) if have.is_none() => tag_of(suffix) > tag,
+                (have, _) => have.is_none(),
+            };
+            if !before {
+                return Ok(Landing::On(at, entry));
+            }
+            matched = entry.shared + common;
+            diverged = common < suffix_user.len();
+            at = entry.value.end;
+        }
+        Ok(Landing::End)
+    }
+
+    fn find_by_whole_keys(
+        &self,
+        order: &InternalOrder,
+        target: &[u8],
+        key: &mut Vec<u8>,
+    ) -> Result<Option<(usize, Entry)>> {
+        let mut at = self.restart_before(|key| order.compare(key, target).is_lt())?;
+        key.clear();
+        while at < self.entries_end {
+            let entry = self.entry_at(at).ok_or_else(bad_entry)?;
+            self.rebuild_key(&entry, key)?;
+            if order.compare(key, target).is_ge() {
+                return Ok(Some((at, entry)));
+            }
+            at = entry.value.end;
+        }
+        Ok(None)
+    }
+
+    /// Turns the key before `entry` into the key of `entry`.
+    #[inline]
+    pub(crate) fn rebuild_key(&self, entry: &Entry, key: &mut Vec<u8>) -> Result<()> {
+        if entry.shared > key.len() {
+            return Err(bad_entry());
+        }
+        key.truncate(entry.shared);
+        key.extend_from_slice(self.slice(entry.suffix.clone()));
+        if key.len() < TAG_BYTES {
+            return Err(bad_entry());
+        }
+        Ok(())
+    }
+
+    /// The offset of the last restart point whose key is before the target, or of the first.
+    #[inline]
+    fn restart_before(&self, is_before: impl Fn(&[u8]) -> bool) -> Result<usize> {
+        if self.restarts == 0 {
+            return Ok(0);
+        }
+        let (mut left, mut right) = (0, self.restarts - 1);
+        while left < right {
+            let middle = left + (right - left).div_ceil(2);
+            if is_before(self.restart_key(middle)?) {
+                left = middle;
+            } else {
+                right = middle - 1;
+            }
+        }
+        Ok(self.restart(left))
+    }
+
+    #[inline]
+    pub(crate) fn restart_key(&self, index: usize) -> Result<&[u8]> {
+        let entry = self.entry_at(self.restart(index)).ok_or_else(bad_entry)?;
+        let key = self.slice(entry.suffix);
+        if entry.shared != 0 || key.len() < TAG_BYTES {
+            return Err(bad_entry());
+        }
+        Ok(key)
+    }
+
+    /// All entries in turn, keys of any kind (a metaindex has no tags).
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        let (mut at, mut key) = (0, Vec::new());
+        while at < self.entries_end {
+            let entry = self.entry_at(at).ok_or_else(bad_entry)?;
+            if entry.shared > key.len() {
+                return Err(bad_entry());
+            }
+            key.truncate(entry.shared);
+            key.extend_from_slice(self.slice(entry.suffix));
+            at = entry.value.end;
+            visit(&key, self.slice(entry.value))?;
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+pub(crate) fn bad_entry() -> Error {
+    Error::corruption("bad entry in block")
+}

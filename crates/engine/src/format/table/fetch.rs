@@ -1,0 +1,169 @@
+//! Brings blocks from a file into memory: read, check, decompress. Point reads fetch one block at a
+//! time through the thread's scratch memory, iterators through a [`Readahead`] of their own.
+
+use std::cell::Cell;
+
+use crate::base::checksum;
+use crate::base::coding::Reader;
+use crate::base::error::{Error, Result};
+use crate::env::fs::RandomAccessFile;
+use crate::format::table::TRAILER_BYTES;
+use crate::format::table::compress;
+use crate::format::table::handle::BlockHandle;
+
+/// Scratch memory larger than this is given back after use.
+const SCRATCH_BYTES_MAX: usize = 1 << 20;
+/// Readahead starts with this much once a scan has read two blocks in a row, ..
+const SPAN_BYTES_MIN: usize = 16 << 10;
+/// .. and doubles up to this.
+const SPAN_BYTES_MAX: usize = 256 << 10;
+
+thread_local! {
+    /// Stored blocks before they are decompressed.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Whether checksums are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verify {
+    Yes,
+    No,
+}
+
+impl From<bool> for Verify {
+    fn from(verify: bool) -> Self {
+        if verify { Verify::Yes } else { Verify::No }
+    }
+}
+
+/// Reads a block of `file` into `out`, reusing its memory. Errors name file and offset.
+pub(crate) fn fetch(
+    file: &dyn RandomAccessFile,
+    handle: BlockHandle,
+    verify: Verify,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let len = stored_bytes(file, handle)?;
+    let mut scratch = SCRATCH.take();
+    if scratch.len() < len {
+        scratch.resize(len, 0);
+    }
+    let stored = &mut scratch[..len];
+    let result = read_exactly(file, handle.offset, stored)
+        .and_then(|()| unpack(stored, verify, out).map_err(|error| error.at(handle.offset)));
+    if scratch.len() <= SCRATCH_BYTES_MAX {
+        SCRATCH.set(scratch);
+    }
+    result.map_err(|error| error.in_file(file.path()))
+}
+
+/// A block's length with its trailer; an error if it would end past the file's end.
+fn stored_bytes(file: &dyn RandomAccessFile, handle: BlockHandle) -> Result<usize> {
+    let end = handle.end_within(file.len());
+    let len = end.and_then(|end| usize::try_from(end - handle.offset).ok());
+    len.ok_or_else(|| {
+        let message = format!("block of {} bytes ends past the end of the file", handle.size);
+        Error::corruption(message).at(handle.offset).in_file(file.path())
+    })
+}
+
+fn read_exactly(file: &dyn RandomAccessFile, offset: u64, buf: &mut [u8]) -> Result<()> {
+    if file.read_at(buf, offset)? < buf.len() {
+        return Err(Error::corruption("truncated block read").at(offset));
+    }
+    Ok(())
+}
+
+/// Checks a stored block against its trailer and decompresses it into `out`.
+pub(crate) fn unpack(stored: &[u8], verify: Verify, out: &mut Vec<u8>) -> Result<()> {
+    let truncated = || Error::corruption("truncated block read");
+    let content_bytes = stored.len().checked_sub(TRAILER_BYTES).ok_or_else(truncated)?;
+    let (content, trailer) = stored.split_at_checked(content_bytes).ok_or_else(truncated)?;
+    let mut trailer = Reader::new(trailer);
+    let id = trailer.u8().ok_or_else(truncated)?;
+    let expected = trailer.fixed32().ok_or_else(truncated)?;
+    if verify == Verify::Yes {
+        let covered = stored.get(..=content_bytes).ok_or_else(truncated)?;
+        if checksum::mask(checksum::crc32c(covered)) != expected {
+            return Err(Error::corruption("block checksum mismatch"));
+        }
+    }
+    compress::decompress(id, content, out)
+}
+
+/// How far an iterator reads ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Ahead {
+    /// More and more, once blocks are asked for one after the other.
+    #[default]
+    WhenSequential,
+    /// As far as possible from the start, past the block cache: for merges and checks.
+    Always,
+}
+
+/// Reads a file's blocks in larger pieces. One iterator owns it.
+pub(crate) struct Readahead {
+    ahead: Ahead,
+    /// Bytes of the file from `start` on.
+    buffer: Vec<u8>,
+    start: u64,
+    /// Where the next block starts if the scan is sequential.
+    expected: u64,
+    /// How much to read at the next miss, if sequential.
+    span: usize,
+}
+
+impl Readahead {
+    pub(crate) fn new(ahead: Ahead) -> Self {
+        let span = match ahead {
+            Ahead::WhenSequential => 0,
+            Ahead::Always => SPAN_BYTES_MAX,
+        };
+        Readahead { ahead, buffer: Vec::new(), start: 0, expected: 0, span }
+    }
+
+    /// A block was had without a read.
+    pub(crate) fn pass_over(&mut self, handle: BlockHandle) {
+        self.expected = handle.offset.saturating_add(handle.size) + TRAILER_BYTES as u64;
+    }
+
+    /// As the free function [`fetch`].
+    pub(crate) fn fetch(
+        &mut self,
+        file: &dyn RandomAccessFile,
+        handle: BlockHandle,
+        verify: Verify,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let len = stored_bytes(file, handle)?;
+        let sequential = handle.offset == self.expected;
+        self.pass_over(handle);
+        if self.ahead == Ahead::WhenSequential && !sequential {
+            self.span = 0;
+            self.buffer.clear();
+            return fetch(file, handle, verify, out);
+        }
+        if self.buffered(handle.offset, len).is_none() {
+            self.fill(file, handle.offset, len).map_err(|error| error.in_file(file.path()))?;
+        }
+        let stored = self.buffered(handle.offset, len);
+        let stored = stored.ok_or_else(|| Error::corruption("truncated block read"));
+        let result = stored.and_then(|stored| unpack(stored, verify, out));
+        result.map_err(|error| error.at(handle.offset).in_file(file.path()))
+    }
+
+    fn buffered(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let at = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        self.buffer.get(at..at.checked_add(len)?)
+    }
+
+    fn fill(&mut self, file: &dyn RandomAccessFile, offset: u64, len: usize) -> Result<()> {
+        let rest = usize::try_from(file.len().saturating_sub(offset)).unwrap_or(usize::MAX);
+        self.buffer.resize(len.max(self.span).min(rest), 0);
+        self.start = offset;
+        let read = file.read_at(&mut self.buffer, offset);
+        self.buffer.truncate(*read.as_ref().unwrap_or(&0));
+        self.span = (2 * self.span).clamp(SPAN_BYTES_MIN, SPAN_BYTES_MAX);
+        read.map(drop)
+    }
+}

@@ -1,0 +1,188 @@
+//! Moves over a table's entries: an index position, and an iterator within that block. Merges and
+//! database iterators hold one per table.
+
+use std::sync::Arc;
+
+use crate::base::error::Result;
+use crate::base::iter::InternalIterator;
+use crate::format::table::block_iter::BlockIter;
+use crate::format::table::fetch::{Ahead, Readahead, Verify};
+use crate::format::table::reader::Table;
+
+/// What one scan asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScanOptions {
+    pub(crate) verify: bool,
+    /// Keep blocks that had to be read in the cache.
+    pub(crate) fill_cache: bool,
+    pub(crate) ahead: Ahead,
+}
+
+impl Default for ScanOptions {
+    fn default() -> Self {
+        ScanOptions { verify: true, fill_cache: true, ahead: Ahead::WhenSequential }
+    }
+}
+
+impl ScanOptions {
+    /// For merges: read far ahead, and leave the cache to the readers.
+    pub(crate) fn for_compaction() -> Self {
+        ScanOptions { verify: true, fill_cache: false, ahead: Ahead::Always }
+    }
+}
+
+pub(crate) struct TableIter {
+    table: Arc<Table>,
+    options: ScanOptions,
+    readahead: Readahead,
+    /// The block that `entries` is over, if it has one.
+    index: usize,
+    entries: BlockIter,
+    has_block: bool,
+}
+
+impl TableIter {
+    pub(crate) fn new(table: Arc<Table>, options: ScanOptions) -> Self {
+        TableIter {
+            entries: BlockIter::new(table.order().clone()),
+            readahead: Readahead::new(options.ahead),
+            options,
+            index: 0,
+            has_block: false,
+            table,
+        }
+    }
+
+    /// The data block of the current entry, by its place in the index.
+    pub(crate) fn block_index(&self) -> usize {
+        self.index
+    }
+
+    /// Makes `entries` go over block `index`; over none if there is no such block.
+    fn load(&mut self, index: usize) -> Result<()> {
+        if self.has_block && self.index == index {
+            return Ok(());
+        }
+        let old = self.entries.take_block();
+        self.has_block = false;
+        self.index = index;
+        if index >= self.table.index().len() {
+            return Ok(());
+        }
+        let table = &*self.table;
+        let handle = table.index().handle(index);
+        let handle = handle.map_err(|error| error.in_file(table.file().path()))?;
+        let cached = match self.options.ahead {
+            Ahead::WhenSequential => table.cached(handle),
+            Ahead::Always => None,
+        };
+        let block = match cached {
+            Some(block) => {
+                self.readahead.pass_over(handle);
+                block
+            }
+            None => {
+                // A block that no cache and no one else holds gives its memory to the next.
+                let recycled = old.filter(|_| !self.options.fill_cache).and_then(Arc::into_inner);
+                let mut bytes = recycled.map_or(Vec::new(), |block| block.block.into_bytes());
+                let verify = Verify::from(self.options.verify);
+                self.readahead.fetch(table.file(), handle, verify, &mut bytes)?;
+                table.keep(handle, bytes, self.options.fill_cache)?
+            }
+        };
+        self.entries.set_block(block);
+        self.has_block = true;
+        Ok(())
+    }
+
+    /// Names the block in an error of the block's iterator.
+    #[inline]
+    fn placed(&self, result: Result<()>) -> Result<()> {
+        result.map_err(|error| match self.table.index().handle(self.index) {
+            Ok(handle) => self.table.in_block(error, handle),
+            Err(_) => error,
+        })
+    }
+
+    /// From behind a block's end to the first entry of the next block that has one.
+    fn skip_forward(&mut self) -> Result<()> {
+        while !self.entries.valid() && self.has_block {
+            self.load(self.index + 1)?;
+            let result = self.entries.seek_to_first();
+            self.placed(result)?;
+        }
+        Ok(())
+    }
+
+    fn skip_backward(&mut self) -> Result<()> {
+        while !self.entries.valid() && self.has_block {
+            let Some(index) = self.index.checked_sub(1) else {
+                self.entries.take_block();
+                self.has_block = false;
+                return Ok(());
+            };
+            self.load(index)?;
+            let result = self.entries.seek_to_last();
+            self.placed(result)?;
+        }
+        Ok(())
+    }
+}
+
+impl InternalIterator for TableIter {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.entries.valid()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.load(0)?;
+        let result = self.entries.seek_to_first();
+        self.placed(result)?;
+        self.skip_forward()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        let Some(last) = self.table.index().len().checked_sub(1) else {
+            return Ok(());
+        };
+        self.load(last)?;
+        let result = self.entries.seek_to_last();
+        self.placed(result)?;
+        self.skip_backward()
+    }
+
+    fn seek(&mut self, target: &[u8]) -> Result<()> {
+        let index = self.table.index().find(target);
+        self.load(index)?;
+        let result = self.entries.seek(target);
+        self.placed(result)?;
+        self.skip_forward()
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        let result = self.entries.next();
+        self.placed(result)?;
+        if self.entries.valid() {
+            return Ok(());
+        }
+        self.skip_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        let result = self.entries.prev();
+        self.placed(result)?;
+        self.skip_backward()
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.entries.key()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.entries.value()
+    }
+}

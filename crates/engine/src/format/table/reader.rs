@@ -1,0 +1,301 @@
+//! An open table: its index and filter in memory, its blocks read as they are asked for. The table
+//! cache opens tables; point reads call [`Table::get`], scans and merges [`Table::iter`].
+//!
+//! **Concurrency.** Nothing changes after `open`; any number of threads may read.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::coding::Reader;
+use crate::base::comparator::InternalOrder;
+use crate::base::error::{Error, Result};
+use crate::base::key::user_key;
+use crate::env::fs::RandomAccessFile;
+use crate::format::table::FILTER_PREFIX;
+use crate::format::table::block::Block;
+use crate::format::table::cache::{Cache, CacheKey, CachedBlock};
+use crate::format::table::fetch::{self, Verify};
+use crate::format::table::filter::Filter;
+use crate::format::table::filter_block::FilterBlock;
+use crate::format::table::handle::{BlockHandle, FOOTER_BYTES, Footer};
+use crate::format::table::index::Index;
+use crate::format::table::iter::{ScanOptions, TableIter};
+use crate::format::table::properties::{PROPERTIES_KEY, TableProperties};
+
+/// Read in one go when a table is opened: enough for the parts behind the data of usual tables.
+const TAIL_BYTES: u64 = 64 << 10;
+
+/// What all tables of a database are read with.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadSettings {
+    pub(crate) order: InternalOrder,
+    pub(crate) filter: Option<Filter>,
+}
+
+/// What one read asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GetOptions {
+    /// Check the checksums of blocks that have to be read. What is read when a table is opened is
+    /// always checked.
+    pub(crate) verify: bool,
+    /// Keep blocks that had to be read in the cache.
+    pub(crate) fill_cache: bool,
+}
+
+impl Default for GetOptions {
+    fn default() -> Self {
+        GetOptions { verify: true, fill_cache: true }
+    }
+}
+
+pub(crate) struct Table {
+    file: Arc<dyn RandomAccessFile>,
+    settings: ReadSettings,
+    cache: Arc<dyn Cache>,
+    cache_id: u64,
+    index: Index,
+    filter: Option<FilterBlock>,
+    /// The filter can be asked before the index.
+    filter_is_whole: bool,
+    properties: Option<TableProperties>,
+    metaindex_offset: u64,
+}
+
+thread_local! {
+    /// Where `get` rebuilds keys, so that a hit allocates nothing.
+    static KEY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Table {
+    /// Reads and checks what lies behind the data. Errors name the file.
+    pub(crate) fn open(
+        file: Arc<dyn RandomAccessFile>,
+        settings: ReadSettings,
+        cache: Arc<dyn Cache>,
+    ) -> Result<Self> {
+        let parts = Parts::read(&*file, &settings).map_err(|error| error.in_file(file.path()))?;
+        let whole = |filter: &FilterBlock| filter.is_whole_table(parts.metaindex_offset);
+        Ok(Table {
+            cache_id: cache.new_id(),
+            filter_is_whole: parts.filter.as_ref().is_some_and(whole),
+            file,
+            settings,
+            cache,
+            index: parts.index,
+            filter: parts.filter,
+            properties: parts.properties,
+            metaindex_offset: parts.metaindex_offset,
+        })
+    }
+
+    /// Calls `found` with the first entry not less than `target`, an internal key. The caller
+    /// checks that its user key is the one sought. If no entry at or behind `target` has that user
+    /// key, the answer may be `None` although greater entries follow.
+    ///
+    /// When the block is in the cache, allocates nothing.
+    #[inline]
+    pub(crate) fn get<R>(
+        &self,
+        target: &[u8],
+        options: GetOptions,
+        found: impl FnOnce(&[u8], &[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let user = user_key(target);
+        if self.filter_is_whole && !self.filter_may_match(0, user) {
+            return Ok(None);
+        }
+        let index = self.index.find(target);
+        if index == self.index.len() {
+            return Ok(None);
+        }
+        let handle = self.index.handle(index).map_err(|error| error.in_file(self.file.path()))?;
+        if !self.filter_is_whole && !self.filter_may_match(handle.offset, user) {
+            return Ok(None);
+        }
+        // An entry with this user key cannot begin the next block: separators between blocks have
+        // lesser user keys than the block behind, unless they are the last key before it.
+        let cached = self.block(handle, options)?;
+        let mut key = KEY.take();
+        let result = cached.block.find(&self.settings.order, target, &mut key);
+        let result = result.map(|entry| {
+            entry.map(|(_, entry)| found(&key, cached.block.slice(entry.value)))
+        });
+        KEY.set(key);
+        result.map_err(|error| self.in_block(error, handle))
+    }
+
+    #[inline]
+    fn filter_may_match(&self, offset: u64, user: &[u8]) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.may_match(offset, user))
+    }
+
+    /// False only if the table has no entry with this user key.
+    pub(crate) fn may_contain(&self, user: &[u8]) -> bool {
+        !self.filter_is_whole || self.filter_may_match(0, user)
+    }
+
+    /// The block from the cache, or else from the file.
+    fn block(&self, handle: BlockHandle, options: GetOptions) -> Result<Arc<CachedBlock>> {
+        if let Some(cached) = self.cached(handle) {
+            return Ok(cached);
+        }
+        let mut bytes = Vec::new();
+        fetch::fetch(&*self.file, handle, options.verify.into(), &mut bytes)?;
+        self.keep(handle, bytes, options.fill_cache)
+    }
+
+    pub(crate) fn cached(&self, handle: BlockHandle) -> Option<Arc<CachedBlock>> {
+        self.cache.get(CacheKey { table_id: self.cache_id, offset: handle.offset })
+    }
+
+    /// Makes bytes that were read a block, cached if `fill_cache`.
+    pub(crate) fn keep(
+        &self,
+        handle: BlockHandle,
+        bytes: Vec<u8>,
+        fill_cache: bool,
+    ) -> Result<Arc<CachedBlock>> {
+        let block = Block::new(bytes).map_err(|error| self.in_block(error, handle))?;
+        let cached = Arc::new(CachedBlock::new(block));
+        if fill_cache {
+            let key = CacheKey { table_id: self.cache_id, offset: handle.offset };
+            self.cache.insert(key, cached.clone(), cached.charge());
+        }
+        Ok(cached)
+    }
+
+    #[cold]
+    pub(crate) fn in_block(&self, error: Error, handle: BlockHandle) -> Error {
+        error.at(handle.offset).in_file(self.file.path())
+    }
+
+    /// Over all entries; on none until the first seek.
+    pub(crate) fn iter(self: &Arc<Self>, options: ScanOptions) -> TableIter {
+        TableIter::new(self.clone(), options)
+    }
+
+    /// The file offset where the data of `key` would be.
+    pub(crate) fn approximate_offset_of(&self, key: &[u8]) -> u64 {
+        let index = self.index.find(key);
+        match self.index.handle(index) {
+            Ok(handle) if index < self.index.len() => handle.offset,
+            _ => self.metaindex_offset,
+        }
+    }
+
+    /// What the builder counted; `None` for tables that LevelDB wrote.
+    pub(crate) fn properties(&self) -> Option<&TableProperties> {
+        self.properties.as_ref()
+    }
+
+    /// Its file, for error messages.
+    pub(crate) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    pub(crate) fn file(&self) -> &dyn RandomAccessFile {
+        &*self.file
+    }
+
+    pub(crate) fn order(&self) -> &InternalOrder {
+        &self.settings.order
+    }
+
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
+    }
+
+    pub(crate) fn filter(&self) -> Option<&FilterBlock> {
+        self.filter.as_ref()
+    }
+
+    /// Memory that the open table takes, blocks in the cache not counted.
+    pub(crate) fn memory(&self) -> usize {
+        let filter = self.filter.as_ref().map_or(0, FilterBlock::memory);
+        size_of::<Table>() + self.index.memory() + filter
+    }
+}
+
+/// What `open` finds behind the data.
+struct Parts {
+    index: Index,
+    filter: Option<FilterBlock>,
+    properties: Option<TableProperties>,
+    metaindex_offset: u64,
+}
+
+impl Parts {
+    fn read(file: &dyn RandomAccessFile, settings: &ReadSettings) -> Result<Self> {
+        let tail = Tail::read(file)?;
+        let footer_at = tail.bytes.len().checked_sub(FOOTER_BYTES).unwrap_or(usize::MAX);
+        let footer = Footer::decode(tail.bytes.get(footer_at..).unwrap_or_default())?;
+        let index = Index::parse(tail.block(footer.index)?, &settings.order, file.len())
+            .map_err(|error| error.at(footer.index.offset))?;
+        let filter_key = settings.filter.as_ref().map(|filter| {
+            [FILTER_PREFIX.as_bytes(), filter.name().as_bytes()].concat()
+        });
+        let (mut filter_at, mut properties_at) = (None, None);
+        Block::new(tail.block(footer.metaindex)?)
+            .and_then(|metaindex| {
+                metaindex.for_each(|key, value| {
+                    let handle = BlockHandle::decode(&mut Reader::new(value));
+                    if filter_key.as_deref() == Some(key) {
+                        filter_at = handle;
+                    } else if key == PROPERTIES_KEY.as_bytes() {
+                        properties_at = handle;
+                    }
+                    Ok(())
+                })
+            })
+            .map_err(|error| error.at(footer.metaindex.offset))?;
+        let filter = match (filter_at, &settings.filter) {
+            (Some(at), Some(filter)) => FilterBlock::parse(filter.clone(), tail.block(at)?),
+            _ => None,
+        };
+        let properties = match properties_at {
+            Some(at) => Some(
+                TableProperties::decode(&tail.block(at)?).map_err(|error| error.at(at.offset))?,
+            ),
+            None => None,
+        };
+        Ok(Parts { index, filter, properties, metaindex_offset: footer.metaindex.offset })
+    }
+}
+
+/// The end of a file, and the way to the rest of it.
+struct Tail<'a> {
+    file: &'a dyn RandomAccessFile,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Tail<'a> {
+    fn read(file: &'a dyn RandomAccessFile) -> Result<Self> {
+        let start = file.len().saturating_sub(TAIL_BYTES);
+        let mut bytes = vec![0; (file.len() - start) as usize];
+        let read = file.read_at(&mut bytes, start)?;
+        if read < bytes.len() {
+            let message = format!("file has {} bytes, expected {}", start + read as u64, file.len());
+            return Err(Error::corruption(message));
+        }
+        Ok(Tail { file, start, bytes })
+    }
+
+    fn block(&self, handle: BlockHandle) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        match self.stored(handle) {
+            Some(stored) => fetch::unpack(stored, Verify::Yes, &mut out)
+                .map_err(|error| error.at(handle.offset))?,
+            None => fetch::fetch(self.file, handle, Verify::Yes, &mut out)?,
+        }
+        Ok(out)
+    }
+
+    fn stored(&self, handle: BlockHandle) -> Option<&[u8]> {
+        let end = handle.end_within(self.file.len())?;
+        let from = usize::try_from(handle.offset.checked_sub(self.start)?).ok()?;
+        let to = usize::try_from(end.checked_sub(self.start)?).ok()?;
+        self.bytes.get(from..to)
+    }
+}
