@@ -23,6 +23,8 @@ pub(crate) mod atomic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Rank {
+    /// The running lanes; held while they are joined at close.
+    Lanes = 5,
     /// Waiting writers, and the committer when at rest.
     WriteQueue = 10,
     /// The manifest writer; held across its I/O.
@@ -31,6 +33,8 @@ pub(crate) enum Rank {
     State = 30,
     /// Live snapshots.
     Snapshots = 40,
+    /// The info log's file; held across its writes.
+    InfoLog = 45,
     /// Lists and maps that call nothing while held.
     Leaf = 50,
 }

@@ -19,7 +19,7 @@ use crate::compaction::executor::CompactionExecutor;
 use crate::db::options::{Background, Options};
 use crate::db::read::snapshot::SnapshotList;
 use crate::db::settings::Settings;
-use crate::db::state::State;
+use crate::db::state::{Floor, State};
 use crate::db::super_version::SuperVersion;
 use crate::db::write::committer::Committer;
 use crate::db::write::queue::WriteQueue;
@@ -58,8 +58,12 @@ pub(crate) struct Core {
     pub(crate) cancelled: AtomicBool,
 
     pub(crate) next_file: AtomicU64,
-    /// The durable manifest's oldest needed log.
-    pub(crate) durable_wal_floor: AtomicU64,
+    /// What the durable manifest says recovery needs. Written under the manifest lock; each half is
+    /// read alone elsewhere.
+    pub(crate) floor_wal: AtomicU64,
+    pub(crate) floor_seqno: AtomicU64,
+    /// Raised with every ring for work; see `Core::ring_for_work`.
+    pub(crate) work_count: AtomicU64,
     pub(crate) seed: AtomicU64,
     pub(crate) graveyard: Arc<Graveyard>,
     pub(crate) store: Arc<dyn TableStore>,
@@ -91,8 +95,16 @@ impl Core {
         FileNumber(self.next_file.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn wal_floor(&self) -> FileNumber {
-        FileNumber(self.durable_wal_floor.load(Ordering::Relaxed))
+    pub(crate) fn floor(&self) -> Floor {
+        Floor {
+            wal: FileNumber(self.floor_wal.load(Ordering::Relaxed)),
+            last_seqno: SeqNo(self.floor_seqno.load(Ordering::Relaxed)),
+        }
+    }
+
+    pub(crate) fn set_floor(&self, floor: Floor) {
+        self.floor_wal.store(floor.wal.0, Ordering::Relaxed);
+        self.floor_seqno.store(floor.last_seqno.0, Ordering::Relaxed);
     }
 
     /// A seed for the next memtable's tower heights, so that a run is a function of `Env::seed`.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind};
+use crate::base::key::SeqNo;
 use crate::base::slot::LEVELS;
 use crate::compaction::in_flight::InFlight;
 use crate::compaction::policy::CompactionPolicy;
@@ -18,6 +19,18 @@ use crate::version::Version;
 pub(crate) struct Logged {
     pub(crate) table: Arc<MemTable>,
     pub(crate) wal: FileNumber,
+    /// Numbers below this are in older memtables, in tables, or were never given to a write.
+    pub(crate) start: SeqNo,
+}
+
+/// What recovery needs besides the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Floor {
+    /// The oldest log needed.
+    pub(crate) wal: FileNumber,
+    /// Every number up to this one is in tables, or was never given to a write. Recovery tells by
+    /// it whether the oldest log's beginning is missing.
+    pub(crate) last_seqno: SeqNo,
 }
 
 pub(crate) struct State {
@@ -56,10 +69,12 @@ impl State {
         })
     }
 
-    /// The oldest log that memtables other than the first `flushed` immutables need.
-    pub(crate) fn wal_floor(&self, flushed: usize) -> FileNumber {
-        let waiting = self.immutables.iter().skip(flushed).map(|entry| entry.wal);
-        waiting.fold(self.memtable.wal, FileNumber::min)
+    /// What recovery will need once the first `flushed` immutables are tables.
+    pub(crate) fn floor(&self, flushed: usize) -> Floor {
+        let waiting = || self.immutables.iter().skip(flushed).chain([&self.memtable]);
+        let wal = waiting().map(|entry| entry.wal).min().unwrap_or(self.memtable.wal);
+        let start = waiting().next().map_or(self.memtable.start, |oldest| oldest.start);
+        Floor { wal, last_seqno: SeqNo(start.0.saturating_sub(1)) }
     }
 
     pub(crate) fn new_job(&mut self) -> u64 {

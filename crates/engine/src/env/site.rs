@@ -43,6 +43,8 @@ sites! {
     WalSyncOlder = "wal.sync.older",
     /// Syncing a log that took over from a failed one, before anything new is acknowledged (R6).
     WalSyncRelog = "wal.sync.relog",
+    /// Giving its name to a log that took over from a failed one, once it is durable.
+    WalRename = "wal.rename",
     /// Closing a log.
     WalClose = "wal.close",
     /// Removing a log that the manifest no longer needs.

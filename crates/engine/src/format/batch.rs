@@ -154,9 +154,11 @@ impl WriteBatch {
 
     /// The updates, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = BatchOp<'_>> {
-        whole_entries(self.body()).map(|(kind, key, value)| match kind {
-            ValueKind::Value => BatchOp::Put { key, value },
-            ValueKind::Deletion => BatchOp::Delete { key },
+        BatchReader::over_body(self.body()).map(|entry| {
+            match entry.expect("I1: entries are whole") {
+                (ValueKind::Value, key, value) => BatchOp::Put { key, value },
+                (ValueKind::Deletion, key, _) => BatchOp::Delete { key },
+            }
         })
     }
 
@@ -240,16 +242,6 @@ pub(crate) fn encode_entry(out: &mut Vec<u8>, kind: ValueKind, key: &[u8], value
 
 /// An entry: what it does, its key, its value (empty for a deletion).
 pub(crate) type Entry<'a> = (ValueKind, &'a [u8], &'a [u8]);
-
-/// The entries of a body that a [`WriteBatch`] built, and that I1 therefore covers.
-#[inline]
-pub(crate) fn whole_entries(body: &[u8]) -> impl Iterator<Item = Entry<'_>> {
-    let mut entries = Reader::new(body);
-    std::iter::from_fn(move || {
-        let more = !entries.is_empty();
-        more.then(|| decode_entry(&mut entries).expect("I1: entries are whole"))
-    })
-}
 
 /// Takes a WAL record apart.
 #[derive(Clone, Copy, Debug)]

@@ -16,8 +16,6 @@ pub(crate) mod manifest_log;
 pub(crate) mod recover;
 pub(crate) mod table_meta;
 
-#[cfg(test)]
-pub(crate) mod testing;
 
 use std::sync::Arc;
 

@@ -51,7 +51,7 @@ impl Core {
             added: table.into_iter().map(|table| (Slot::L0, table)).collect(),
             removed: Vec::new(),
         };
-        let floor = self.state.lock().wal_floor(1);
+        let floor = self.state.lock().floor(1);
         let elapsed = self.env.clock.now().saturating_sub(begin);
         self.install(change, Some(floor), |state| {
             let flushed = state.immutables.pop_front();

@@ -5,14 +5,13 @@
 //! what was read stays true. No writer ever waits for the manifest's I/O.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::event::Event;
 use crate::base::slot::Slot;
 use crate::base::sync::Guard;
 use crate::db::core::Core;
-use crate::db::state::State;
+use crate::db::state::{Floor, State};
 use crate::db::write::read_only;
 use crate::format::filename::{FileName, FileNumber};
 use crate::format::manifest::edit::{NewTable, VersionEdit};
@@ -22,29 +21,29 @@ use crate::version::table_meta::TableMeta;
 use crate::version::{Version, check};
 
 impl Core {
-    /// Makes a change durable and visible. `wal_floor` is the oldest log needed afterwards, if that
+    /// Makes a change durable and visible. `floor` is what recovery needs afterwards, if that
     /// changes. `settle` updates the rest of the state in the same step.
     ///
     /// After an error the change may or may not be durable (M2): its new tables must stay.
     pub(crate) fn install(
         &self,
         change: Change,
-        wal_floor: Option<FileNumber>,
+        floor: Option<Floor>,
         settle: impl FnOnce(&mut State),
     ) -> Result<()> {
         let mut manifest = self.manifest.lock();
         let base = Arc::clone(&self.state.lock().version);
         let next = builder::apply(&self.settings.order, &base, change.clone())?;
         check::check(&self.settings.order, &next)?;
-        let floor = wal_floor.unwrap_or_else(|| self.wal_floor());
+        let floor = floor.unwrap_or_else(|| self.floor());
         self.commit_edit(&mut manifest, &change, &next, floor)?;
-        self.durable_wal_floor.store(floor.0, Ordering::Relaxed);
+        self.set_floor(floor);
         let removed = removed_tables(&base, &next, &change);
         let next = Arc::new(next);
         let mut state = self.state.lock();
         state.version = next;
         settle(&mut state);
-        self.retire_wals(&mut state, floor);
+        self.retire_wals(&mut state, floor.wal);
         self.publish(&state);
         drop(state);
         drop(manifest);
@@ -60,7 +59,7 @@ impl Core {
         manifest: &mut Guard<'_, Option<ManifestLog>>,
         change: &Change,
         next: &Version,
-        floor: FileNumber,
+        floor: Floor,
     ) -> Result<()> {
         let log = manifest.as_mut().ok_or_else(read_only)?;
         if log.wants_rotation() {
@@ -86,7 +85,7 @@ impl Core {
         &self,
         manifest: &mut Guard<'_, Option<ManifestLog>>,
         next: &Version,
-        floor: FileNumber,
+        floor: Floor,
     ) -> Result<()> {
         let number = self.new_file_number();
         let snapshot = self.snapshot_edit(next, floor);
@@ -102,17 +101,17 @@ impl Core {
     }
 
     /// What every edit repeats, as LevelDB's do.
-    fn edit_header(&self, floor: FileNumber) -> VersionEdit {
+    fn edit_header(&self, floor: Floor) -> VersionEdit {
         VersionEdit {
-            log_number: Some(floor),
+            log_number: Some(floor.wal),
             prev_log_number: Some(FileNumber(0)),
             next_file: Some(self.next_file_number()),
-            last_seqno: Some(self.visible_seqno()),
+            last_seqno: Some(floor.last_seqno),
             ..VersionEdit::default()
         }
     }
 
-    pub(crate) fn snapshot_edit(&self, version: &Version, floor: FileNumber) -> VersionEdit {
+    pub(crate) fn snapshot_edit(&self, version: &Version, floor: Floor) -> VersionEdit {
         snapshot_of(version, self.settings.order.user.name(), self.edit_header(floor))
     }
 }
@@ -121,7 +120,7 @@ impl Core {
 pub(crate) fn snapshot_of(version: &Version, comparator: &str, header: VersionEdit) -> VersionEdit {
     let added = version.tables().map(|(slot, table)| new_table(&(slot, Arc::clone(table))));
     VersionEdit {
-        comparator: Some(comparator.as_bytes().to_vec()),
+        comparator: Some(comparator.to_owned()),
         added: added.collect(),
         ..header
     }

@@ -13,7 +13,7 @@ use crate::db::write::pace::Pace;
 use crate::db::write::queue::{Request, Waiter};
 use crate::db::write::wal::Wal;
 use crate::env::site::Site;
-use crate::format::batch;
+use crate::format::batch::{self, BatchReader};
 use crate::memtable::Inserter;
 
 pub(crate) struct Committer {
@@ -80,7 +80,8 @@ impl Committer {
     /// Inserts a write whose append (and sync) succeeded.
     pub(crate) fn insert(&mut self, first: SeqNo, body: &[u8]) -> SeqNo {
         let mut seqno = first;
-        for (kind, key, value) in batch::whole_entries(body) {
+        for entry in BatchReader::over_body(body) {
+            let (kind, key, value) = entry.expect("a batch is whole when it comes to the queue");
             self.inserter.add(seqno, kind, key, value);
             seqno = seqno.plus(1);
         }
@@ -88,8 +89,8 @@ impl Committer {
     }
 
     /// C2: older logs first.
-    fn sync(&mut self, core: &Core) -> Result<()> {
-        let floor = core.wal_floor();
+    pub(crate) fn sync(&mut self, core: &Core) -> Result<()> {
+        let floor = core.floor().wal;
         self.older.retain(|wal| wal.number() >= floor);
         for wal in &mut self.older {
             wal.sync(Site::WalSyncOlder)?;

@@ -18,7 +18,7 @@ use crate::db::write::committer::Committer;
 use crate::db::write::wal::Wal;
 use crate::env::site::Site;
 use crate::format::batch::{self, WriteBatch};
-use crate::format::filename::{FileName, FileNumber};
+use crate::format::filename::FileName;
 use crate::memtable::MemTable;
 
 /// Entries are copied in records of about this size.
@@ -27,11 +27,13 @@ const RECORD_BYTES: usize = 256 << 10;
 impl Core {
     /// Replaces poisoned logs. On failure everything is as before, and the next write tries again.
     pub(crate) fn heal(&self, committer: &mut Committer) -> Result<()> {
-        let number = self.new_file_number();
-        let wal = self.relog(number).inspect_err(|_| {
-            let path = FileName::Wal(number).in_dir(&self.dir);
-            let _ = self.env.file_system.remove_file(&path, Site::WalRemove);
-        })?;
+        let memtables: Vec<_> = {
+            let state = self.state.lock();
+            let tables = state.immutables.iter().chain([&state.memtable]);
+            tables.map(|entry| entry.table.clone()).collect()
+        };
+        let wal = self.relog(&memtables)?;
+        let number = wal.number();
         {
             let mut state = self.state.lock();
             state.memtable.wal = number;
@@ -48,19 +50,22 @@ impl Core {
         Ok(())
     }
 
-    /// Copies all memtables into a new, synced log.
-    fn relog(&self, number: FileNumber) -> Result<Wal> {
-        let mut wal = Wal::create(&self.env.file_system, &self.dir, number)?;
-        let memtables: Vec<_> = {
-            let state = self.state.lock();
-            let tables = state.immutables.iter().chain([&state.memtable]);
-            tables.map(|entry| entry.table.clone()).collect()
-        };
-        for table in &memtables {
-            copy_entries(table, &mut wal)?;
-        }
-        wal.sync(Site::WalSyncRelog)?;
-        Ok(wal)
+    /// Copies memtables, oldest first, into a new log. It gets its name only when all of it is
+    /// durable: records are cut by size, so a part of it could show half a batch.
+    pub(crate) fn relog(&self, memtables: &[Arc<MemTable>]) -> Result<Wal> {
+        let number = self.new_file_number();
+        let fs = &self.env.file_system;
+        let copied = Wal::create_hidden(fs, &self.dir, number).and_then(|mut wal| {
+            for table in memtables {
+                copy_entries(table, &mut wal)?;
+            }
+            wal.take_name()?;
+            Ok(wal)
+        });
+        copied.inspect_err(|_| {
+            let hidden = FileName::Temp(number).in_dir(&self.dir);
+            let _ = fs.remove_file(&hidden, Site::TempRemove);
+        })
     }
 }
 

@@ -121,7 +121,8 @@ impl Core {
         }
         committer.inserter = inserter;
         let mut state = self.state.lock();
-        let fresh = Logged { table: Arc::clone(&table), wal: number };
+        let start = committer.next_seqno;
+        let fresh = Logged { table: Arc::clone(&table), wal: number, start };
         let full = std::mem::replace(&mut state.memtable, fresh);
         state.immutables.push_back(full);
         state.wals.push(number);

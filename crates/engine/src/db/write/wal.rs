@@ -6,7 +6,7 @@
 //!   record before a mark is damage to promised bytes; one after the last mark is a crash's tail.
 //! - W3 (rule R6): after a failed append or sync nothing more is appended; the segment is poisoned.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::base::error::Result;
@@ -59,12 +59,32 @@ pub(crate) struct Wal {
 const BUFFER_KEPT_MAX: usize = 1 << 20;
 
 impl Wal {
-    pub(crate) fn create(
+    /// A new, empty log.
+    pub(crate) fn create(fs: &Arc<dyn FileSystem>, dir: &Path, number: FileNumber) -> Result<Self> {
+        Wal::create_as(FileName::Wal(number), fs, dir, number)
+    }
+
+    /// A new log under a temporary name, which recovery does not read, until
+    /// [`take_name`](Self::take_name).
+    pub(crate) fn create_hidden(
         fs: &Arc<dyn FileSystem>,
-        dir: &std::path::Path,
+        dir: &Path,
         number: FileNumber,
     ) -> Result<Self> {
-        let file = fs.create(&FileName::Wal(number).in_dir(dir), Site::WalCreate)?;
+        let mut wal = Wal::create_as(FileName::Temp(number), fs, dir, number)?;
+        // It begins with a mark: no number below its first is missing, whatever became of the logs
+        // before it.
+        wal.mark_due = true;
+        Ok(wal)
+    }
+
+    fn create_as(
+        name: FileName,
+        fs: &Arc<dyn FileSystem>,
+        dir: &Path,
+        number: FileNumber,
+    ) -> Result<Self> {
+        let file = fs.create(&name.in_dir(dir), Site::WalCreate)?;
         Ok(Wal {
             number,
             fs: Arc::clone(fs),
@@ -127,6 +147,18 @@ impl Wal {
             self.unsynced = false;
             self.mark_due = true;
         }
+        Ok(())
+    }
+
+    /// Makes a hidden log durable and then known to recovery: whole, or not at all.
+    pub(crate) fn take_name(&mut self) -> Result<()> {
+        self.segment.sync(Site::WalSyncRelog)?;
+        let (hidden, name) = (FileName::Temp(self.number), FileName::Wal(self.number));
+        self.fs.rename(&hidden.in_dir(&self.dir), &name.in_dir(&self.dir), Site::WalRename)?;
+        self.fs.sync_dir(&self.dir, Site::WalDirSync)?;
+        self.unsynced = false;
+        self.named = true;
+        self.mark_due = true;
         Ok(())
     }
 

@@ -1,0 +1,328 @@
+//! `Db`: the handle users hold. Every method is a line or two that goes to the room that does it.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::error::{Error, Result};
+use crate::base::event::RecoveryReport;
+use crate::base::metrics::Metrics;
+use crate::base::sync::{Mutex, Rank};
+use crate::db::background::Lanes;
+use crate::db::core::Core;
+use crate::db::open;
+use crate::db::options::{Options, ReadOptions, WriteOptions};
+use crate::db::read::iterator::DbIterator;
+use crate::db::read::snapshot::Snapshot;
+use crate::db::shape::LevelInfo;
+use crate::format::batch::WriteBatch;
+use crate::version::KeyRange;
+
+/// An open database: an ordered map from byte strings to byte strings.
+///
+/// The handle is cheap to clone, and may be used from many threads at once. The database closes
+/// when the last clone is dropped, or with [`close`](Db::close); iterators and snapshots keep its
+/// files readable, and its lock held, until they are dropped too.
+///
+/// ```
+/// # fn main() -> siltstone::Result<()> {
+/// use siltstone::{Db, Env, Options, WriteBatch, WriteOptions};
+///
+/// let options = Options { create_if_missing: true, env: Env::memory(), ..Default::default() };
+/// let db = Db::open("orders", options)?;
+/// db.put("order/17", "paper")?;
+///
+/// let mut batch = WriteBatch::new();
+/// batch.delete("order/17");
+/// batch.put("order/18", "ink");
+/// db.write(&batch, WriteOptions { sync: true })?; // both or neither, and on disk
+///
+/// assert_eq!(db.get("order/17")?, None);
+/// for entry in db.iter()?.entries()? {
+///     let (key, value) = entry?;
+///     assert_eq!((&key[..], &value[..]), (&b"order/18"[..], &b"ink"[..]));
+/// }
+/// db.close()
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Db {
+    handle: Arc<Handle>,
+}
+
+struct Handle {
+    core: Arc<Core>,
+    lanes: Mutex<Lanes>,
+}
+
+thread_local! {
+    /// Where single puts and deletes are built, so that they allocate nothing.
+    static SCRATCH: RefCell<WriteBatch> = RefCell::new(WriteBatch::new());
+}
+
+/// A scratch batch that one large value has grown beyond this is given back.
+const SCRATCH_KEPT_MAX: usize = 64 << 10;
+
+impl Db {
+    /// Opens the database in the folder `path`, and recovers what its logs hold.
+    ///
+    /// Blocks for the time of reading the manifest and replaying the logs: at most a few write
+    /// buffers' worth. The folder is locked against other handles, processes and LevelDB.
+    ///
+    /// # Errors
+    ///
+    /// `Locked` if it is open elsewhere; `InvalidArgument` if it is missing (and
+    /// [`create_if_missing`](Options::create_if_missing) is false: then nothing is touched) or
+    /// exists against [`error_if_exists`](Options::error_if_exists); `Incompatible` for another
+    /// comparator's database; `Corruption`, naming file and offset, for damage to promised data.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let (core, lanes) = open::open(path.as_ref(), options)?;
+        let lanes = Mutex::new(Rank::Lanes, lanes);
+        Ok(Db { handle: Arc::new(Handle { core, lanes }) })
+    }
+
+    /// Opens the database for reading only, beside a live writer if there is one: takes no lock and
+    /// touches no file. It shows the state of the moment; later writes need another open.
+    ///
+    /// Holds the logs' content in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Db::open), without `Locked`; `Io` if a writer changes the files faster than they
+    /// can be read.
+    pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let core = open::read_only::open(path.as_ref(), options)?;
+        let lanes = Mutex::new(Rank::Lanes, Lanes::default());
+        Ok(Db { handle: Arc::new(Handle { core, lanes }) })
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.handle.core
+    }
+
+    /// The value of `key`, or `None`.
+    ///
+    /// Takes no lock. Reads from memory, or at most one block from each table whose range and
+    /// filter admit the key.
+    ///
+    /// # Errors
+    ///
+    /// `Corruption` if a block on the way is damaged, `Io` if it cannot be read.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.core().get(key.as_ref(), &ReadOptions::default(), <[u8]>::to_vec)
+    }
+
+    /// As [`get`](Db::get), with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Db::get); `InvalidArgument` for a snapshot of another database.
+    pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Vec<u8>>> {
+        self.read(key, options, <[u8]>::to_vec)
+    }
+
+    /// As [`get_with`](Db::get_with), but hands the value to `found` where it lies, without copying
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_with`](Db::get_with).
+    pub fn read<R>(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &ReadOptions,
+        found: impl FnMut(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        self.check(options)?;
+        self.core().get(key.as_ref(), options, found)
+    }
+
+    /// Sets the value of `key`. As a [`write`](Db::write) of one update without sync.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Db::write).
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.write_one(|batch| batch.put(key, value))
+    }
+
+    /// Removes `key`; fine if it has no value. As a [`write`](Db::write) of one update without sync.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Db::write).
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write_one(|batch| batch.delete(key))
+    }
+
+    /// Writes a batch: all of it or nothing, in one step for readers and for recovery.
+    ///
+    /// When it returns, the batch survives the death of the process; with
+    /// [`sync`](WriteOptions::sync), it and every write before it survive a power cut. Writers on
+    /// several threads share log appends and syncs. A writer waits while compaction is far behind.
+    ///
+    /// # Errors
+    ///
+    /// After an error the batch is not visible; a sync that failed may show it after a reopen.
+    /// `NoSpace`: nothing is lost, and writes succeed again when there is space. `ReadOnly`: an
+    /// earlier failure ended writing; reopen. `InvalidArgument`: an update does not fit the format.
+    pub fn write(&self, batch: &WriteBatch, options: WriteOptions) -> Result<()> {
+        self.core().write(batch, options)
+    }
+
+    fn write_one(&self, fill: impl FnOnce(&mut WriteBatch)) -> Result<()> {
+        let mut batch = SCRATCH.take();
+        batch.clear();
+        fill(&mut batch);
+        let written = self.core().write(&batch, WriteOptions::default());
+        if batch.approximate_size() <= SCRATCH_KEPT_MAX {
+            SCRATCH.set(batch);
+        }
+        written
+    }
+
+    /// An iterator over the database as it is now.
+    ///
+    /// # Errors
+    ///
+    /// If a table cannot be opened.
+    pub fn iter(&self) -> Result<DbIterator> {
+        self.iter_with(&ReadOptions::default())
+    }
+
+    /// As [`iter`](Db::iter), with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`iter`](Db::iter); `InvalidArgument` for a snapshot of another database.
+    pub fn iter_with(&self, options: &ReadOptions) -> Result<DbIterator> {
+        self.check(options)?;
+        DbIterator::new(self.core(), options)
+    }
+
+    fn check(&self, options: &ReadOptions) -> Result<()> {
+        match &options.snapshot {
+            Some(snapshot) if !snapshot.belongs_to(self.core()) => {
+                Err(Error::invalid_argument("the snapshot belongs to another database"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A view of the database as it is now, for [`ReadOptions::snapshot`].
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.core())
+    }
+
+    /// Writes all that memory holds as tables, and waits until they are durable.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Db::write).
+    pub fn flush(&self) -> Result<()> {
+        self.core().flush_all()
+    }
+
+    /// Flushes, then compacts all tables that hold keys from `from` to `to`, both included (`None`
+    /// is open), as deep as data lies, dropping what is overwritten or deleted. Blocks until done;
+    /// other reads and writes go on.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Db::write), and whatever reading a table may meet.
+    pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+        self.core().compact_range(KeyRange { from, to })
+    }
+
+    /// Waits until background work has nothing left to flush or compact.
+    ///
+    /// # Errors
+    ///
+    /// The failure that keeps it from ending.
+    pub fn wait_for_background(&self) -> Result<()> {
+        self.core().wait_for_rest()
+    }
+
+    /// Does one piece of background work, if there is any, and returns whether there was. For
+    /// databases opened with [`Background::ByHand`](crate::Background::ByHand); with lanes running
+    /// it merely helps them.
+    ///
+    /// # Errors
+    ///
+    /// The failure of that work.
+    pub fn run_background_step(&self) -> Result<bool> {
+        self.core().run_background_step()
+    }
+
+    /// LevelDB's properties: `leveldb.num-files-at-level<N>`, `leveldb.stats`, `leveldb.sstables`,
+    /// `leveldb.approximate-memory-usage`; and `siltstone.metrics`. `None` for any other name.
+    pub fn property(&self, name: &str) -> Option<String> {
+        self.core().property(name)
+    }
+
+    /// For each range of keys (end excluded), about how many bytes of tables hold it. What is in
+    /// memory does not count.
+    ///
+    /// # Errors
+    ///
+    /// If a table cannot be opened.
+    pub fn approximate_sizes(&self, ranges: &[(&[u8], &[u8])]) -> Result<Vec<u64>> {
+        ranges.iter().map(|(from, to)| self.core().approximate_size(from, to)).collect()
+    }
+
+    /// The tables of every level that has some.
+    pub fn levels(&self) -> Vec<LevelInfo> {
+        self.core().levels()
+    }
+
+    /// Counters since open.
+    pub fn metrics(&self) -> Metrics {
+        self.core().counters.snapshot()
+    }
+
+    /// The options in force: as given, moved into their ranges.
+    pub fn options(&self) -> &Options {
+        &self.core().options
+    }
+
+    /// What opening the database found in its logs.
+    pub fn recovery_report(&self) -> &RecoveryReport {
+        &self.core().recovery
+    }
+
+    /// Closes the database: ends background work, syncs the log, and returns the failure that ended
+    /// writing, if one did. Other clones of the handle, and iterators, can still read; writes fail
+    /// with `Closed`.
+    ///
+    /// Dropping the last handle does the same, but can tell failures only to listeners.
+    ///
+    /// # Errors
+    ///
+    /// The first failure of background work or of the last sync.
+    pub fn close(self) -> Result<()> {
+        self.handle.close()
+    }
+}
+
+impl Handle {
+    fn close(&self) -> Result<()> {
+        let closed = self.core.stop();
+        self.lanes.lock().join();
+        closed
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            self.core.tell_background_error(&error, false);
+        }
+    }
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Db").field("path", &self.core().dir).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,44 @@
+//! Closing: no more writes, no more background work, the log synced.
+
+use std::sync::atomic::Ordering;
+
+use crate::base::error::Result;
+use crate::base::event::Event;
+use crate::db::core::Core;
+use crate::db::write::committer::Committer;
+use crate::db::write::queue::{Request, Turn};
+
+impl Core {
+    /// Ends writing and tells the lanes to end; the caller joins them. Only the first call does
+    /// anything.
+    pub(crate) fn stop(&self) -> Result<()> {
+        if std::mem::replace(&mut self.state.lock().closing, true) {
+            return Ok(());
+        }
+        self.failed.store(true, Ordering::Release);
+        self.cancelled.store(true, Ordering::Relaxed);
+        self.changed.notify_all();
+        self.ring_for_work();
+        self.graveyard.close();
+        let synced = self.sync_log();
+        self.listeners.tell(&Event::Closed);
+        let failed = self.state.lock().failed.clone();
+        failed.map_or(synced, Err)
+    }
+
+    /// Syncs what is in the logs. After a failure of theirs there is nothing left to sync.
+    fn sync_log(&self) -> Result<()> {
+        let Some(queue) = &self.queue else { return Ok(()) };
+        let nothing = Request { body: &[], count: 0, sync: true };
+        let Turn::Lead(mut committer) = queue.join(nothing) else { return Ok(()) };
+        let synced = self.sync_committer(&mut committer);
+        queue.finish(committer, &[], &Ok(()));
+        synced
+    }
+
+    fn sync_committer(&self, committer: &mut Committer) -> Result<()> {
+        let poisoned = committer.wal.is_poisoned()
+            || committer.older.iter().any(|wal| wal.is_poisoned());
+        if poisoned { Ok(()) } else { committer.sync(self) }
+    }
+}

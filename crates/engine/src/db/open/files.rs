@@ -1,0 +1,82 @@
+//! What lies in a database folder, sorted by what it is.
+
+use std::path::Path;
+
+use crate::base::error::{Error, Result};
+use crate::env::fs::FileSystem;
+use crate::format::filename::{FileName, FileNumber};
+use crate::version::Version;
+
+/// The names in a folder that are ours. Others are never touched.
+pub(crate) struct Files {
+    names: Vec<FileName>,
+}
+
+impl Files {
+    pub(crate) fn list(fs: &dyn FileSystem, dir: &Path) -> Result<Self> {
+        let names = fs.list(dir)?;
+        Ok(Files { names: names.iter().filter_map(|name| FileName::parse(name)).collect() })
+    }
+
+    /// Logs, oldest first.
+    pub(crate) fn wals(&self) -> Vec<FileNumber> {
+        let number = |name: &FileName| match name {
+            FileName::Wal(number) => Some(*number),
+            _ => None,
+        };
+        let mut wals: Vec<FileNumber> = self.names.iter().filter_map(number).collect();
+        wals.sort_unstable();
+        wals
+    }
+
+    /// The greatest number that any file carries. New files take greater ones: an orphan must not
+    /// share its number with a file that is needed.
+    pub(crate) fn greatest_number(&self) -> u64 {
+        let numbers = self.names.iter().filter_map(|name| name.number());
+        numbers.map(|number| number.0).max().unwrap_or(0)
+    }
+
+    /// Fails if a table of the version is not there.
+    pub(crate) fn check_tables(&self, dir: &Path, version: &Version) -> Result<()> {
+        let present: std::collections::HashSet<FileNumber> = self.tables().collect();
+        let missing: Vec<_> =
+            version.tables().filter(|(_, table)| !present.contains(&table.number)).collect();
+        let Some((slot, table)) = missing.first() else { return Ok(()) };
+        let name = FileName::Table(table.number).in_dir(dir);
+        let message = format!(
+            "{} missing files; e.g.: {} ({slot}, {} bytes, keys {} .. {}); restore them, or see \
+             what repair can save",
+            missing.len(),
+            name.display(),
+            table.size,
+            table.smallest,
+            table.largest,
+        );
+        Err(Error::corruption(message))
+    }
+
+    pub(crate) fn tables(&self) -> impl Iterator<Item = FileNumber> {
+        self.names.iter().filter_map(|name| match name {
+            FileName::Table(number) | FileName::OldTable(number) => Some(*number),
+            _ => None,
+        })
+    }
+
+    /// Files that a database of this version, oldest log and manifest does not need.
+    pub(crate) fn orphans(
+        &self,
+        version: &Version,
+        wal_floor: FileNumber,
+        manifest: FileNumber,
+    ) -> impl Iterator<Item = FileName> {
+        let live: std::collections::HashSet<FileNumber> =
+            version.tables().map(|(_, table)| table.number).collect();
+        self.names.iter().copied().filter(move |name| match name {
+            FileName::Wal(number) => *number < wal_floor,
+            FileName::Table(number) | FileName::OldTable(number) => !live.contains(number),
+            FileName::Manifest(number) => *number < manifest,
+            FileName::Temp(_) => true,
+            _ => false,
+        })
+    }
+}

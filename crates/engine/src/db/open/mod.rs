@@ -1,0 +1,93 @@
+//! Opening a database: lock, manifest, logs, and a fresh manifest and log to go on with.
+
+pub(crate) mod close;
+pub(crate) mod files;
+pub(crate) mod read_only;
+pub(crate) mod recovery;
+pub(crate) mod wal_replay;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::event::Event;
+use crate::base::event::Listeners;
+use crate::db::background::Lanes;
+use crate::db::core::Core;
+use crate::db::info_log::InfoLog;
+use crate::db::options::Options;
+use crate::db::settings::{self, Settings};
+use crate::env::fs::FileSystem;
+use crate::env::site::Site;
+use crate::format::filename::FileName;
+
+/// Opens for reading and writing, and starts the lanes.
+pub(crate) fn open(dir: &Path, options: Options) -> Result<(Arc<Core>, Lanes)> {
+    let options = settings::clamp(options);
+    let settings = Settings::resolve(&options)?;
+    let fs = Arc::clone(&options.env.file_system);
+    // Nothing is touched before it is clear that there is something to open or make.
+    may_open(&*fs, dir, &options)?;
+    if options.create_if_missing {
+        make_folder(&*fs, dir)?;
+    }
+    let lock = fs.lock(&FileName::Lock.in_dir(dir), Site::LockCreate)?;
+    // Somebody may have made or destroyed the database before we got the lock.
+    let exists = may_open(&*fs, dir, &options)?;
+    let mut listeners = Listeners::new(options.listeners.clone());
+    if options.info_log {
+        listeners.push(Arc::new(InfoLog::start(&options.env, dir)));
+    }
+    let core = if exists {
+        recovery::recover(dir, options, (settings, listeners, lock))?
+    } else {
+        recovery::create(dir, options, (settings, listeners, lock))?
+    };
+    let core = Arc::new(core);
+    core.listeners.tell(&Event::Opened { recovery: core.recovery.clone() });
+    let lanes = Lanes::start(&core)?;
+    Ok((core, lanes))
+}
+
+/// Whether the database exists; an error if it must not be opened as it is.
+fn may_open(fs: &dyn FileSystem, dir: &Path, options: &Options) -> Result<bool> {
+    match fs.metadata(&FileName::Current.in_dir(dir)) {
+        Ok(_) if options.error_if_exists => {
+            Err(Error::invalid_argument("exists (error_if_exists is true)").in_file(dir))
+        }
+        Ok(_) => Ok(true),
+        Err(error) if !error.is_not_found() => Err(error),
+        Err(_) if !options.create_if_missing => {
+            let message = "does not exist (create_if_missing is false)";
+            Err(Error::invalid_argument(message).in_file(dir))
+        }
+        Err(_) => Ok(false),
+    }
+}
+
+/// Makes the folder, and its name durable: a database must be found again after a crash.
+fn make_folder(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    match fs.metadata(dir) {
+        Ok(found) if found.is_dir => Ok(()),
+        Ok(_) => Err(Error::new(ErrorKind::InvalidArgument, "is not a folder").in_file(dir)),
+        Err(error) if error.is_not_found() => {
+            fs.create_dir(dir, Site::DbDirCreate)?;
+            sync_parents(fs, dir)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes the names of `dir` and of the folders above it durable: `create_dir` may have made several.
+fn sync_parents(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    for parent in dir.ancestors().skip(1) {
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        match fs.sync_dir(parent, Site::DbParentSync) {
+            Ok(()) => {}
+            // Folders further up may be closed to us; they were not made here.
+            Err(error) if error.kind() == ErrorKind::Io && parent != dir => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

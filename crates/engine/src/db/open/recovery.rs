@@ -1,0 +1,226 @@
+//! Making a database, and bringing one back: manifest, logs into tables (rule R7: what recovery
+//! shows is in fresh, synced storage first), then a new manifest and a new log.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+
+use crate::base::error::Result;
+use crate::base::event::{Listeners, RecoveryReport};
+use crate::base::key::SeqNo;
+use crate::base::metrics::Counters;
+use crate::base::slot::Slot;
+use crate::base::sync::{Mutex, Rank, Signal};
+use crate::compaction::executor::LocalExecutor;
+use crate::compaction::in_flight::InFlight;
+use crate::compaction::leveled::Leveled;
+use crate::db::core::Core;
+use crate::db::open::files::Files;
+use crate::db::open::wal_replay::{ReplaySettings, WalReplay};
+use crate::db::options::Options;
+use crate::db::read::snapshot::SnapshotList;
+use crate::db::settings::Settings;
+use crate::db::state::{Floor, Logged, State};
+use crate::db::write::committer::Committer;
+use crate::db::write::pace::Pace;
+use crate::db::write::queue::WriteQueue;
+use crate::db::write::wal::Wal;
+use crate::env::fs::FileLock;
+use crate::env::site::Site;
+use crate::format::filename::{FileName, FileNumber};
+use crate::memtable::{Inserter, MemTable};
+use crate::store::local::LocalStore;
+use crate::store::table_cache::TableCache;
+use crate::version::Version;
+use crate::version::builder::{self, Change};
+use crate::version::manifest_log::ManifestLog;
+use crate::version::recover::{self, Recovered};
+use crate::version::table_meta::{Graveyard, TableMeta};
+
+/// What `open` has prepared when recovery begins.
+pub(crate) type Prepared = (Settings, Listeners, Box<dyn FileLock>);
+
+/// The number a fresh database starts counting at: LevelDB's first manifest has the number 2.
+const FIRST_FILE: FileNumber = FileNumber(2);
+/// Where logs go of which recovery dropped a part.
+const LOST_FOLDER: &str = "lost";
+
+pub(crate) fn create(dir: &Path, options: Options, (settings, listeners, lock): Prepared) -> Result<Core> {
+    let graveyard = Arc::new(Graveyard::new());
+    let (memtable, inserter) = MemTable::new(settings.order.user.clone(), options.env.seed);
+    let greatest = Files::list(&*options.env.file_system, dir)?.greatest_number();
+    let mut core = assemble(dir, options, (settings, listeners, Some(lock)), graveyard, memtable);
+    core.next_file = AtomicU64::new(FIRST_FILE.0.max(greatest + 1));
+    begin(&mut core, Version::default(), inserter, SeqNo(0))?;
+    Ok(core)
+}
+
+pub(crate) fn recover(dir: &Path, options: Options, (settings, listeners, lock): Prepared) -> Result<Core> {
+    let begin_time = options.env.clock.now();
+    let graveyard = Arc::new(Graveyard::new());
+    let fs = Arc::clone(&options.env.file_system);
+    let recovered = recover::recover(&*fs, dir, &settings.order, &graveyard)?;
+    let files = Files::list(&*fs, dir)?;
+    files.check_tables(dir, &recovered.version)?;
+    let (memtable, _) = MemTable::new(settings.order.user.clone(), options.env.seed);
+    let mut core = assemble(dir, options, (settings, listeners, Some(lock)), graveyard, memtable);
+    let next_file = recovered.next_file.0.max(files.greatest_number() + 1);
+    core.next_file = AtomicU64::new(next_file);
+    let wals: Vec<_> =
+        files.wals().into_iter().filter(|number| recovered.needs_wal(*number)).collect();
+    let (version, mut report) = replay_into_tables(&core, &recovered, &wals)?;
+    let (memtable, inserter) = MemTable::new(core.settings.order.user.clone(), core.next_seed());
+    core.state.lock().memtable.table = memtable;
+    begin(&mut core, version, inserter, report.last_seqno)?;
+    set_aside(&core, &report);
+    bury_orphans(&core, &files);
+    report.elapsed = core.env.clock.now().saturating_sub(begin_time);
+    core.recovery = report;
+    Ok(core)
+}
+
+/// Replays the logs and writes all of it as tables of level 0.
+fn replay_into_tables(
+    core: &Core,
+    recovered: &Recovered,
+    wals: &[FileNumber],
+) -> Result<(Version, RecoveryReport)> {
+    let mut added: Vec<(Slot, Arc<TableMeta>)> = Vec::new();
+    let mut flush = |memtable: &Arc<MemTable>| {
+        added.extend(core.build_level0(memtable)?.map(|table| (Slot::L0, table)));
+        Ok(())
+    };
+    let settings = replay_settings(core, recovered.last_seqno);
+    let replay = WalReplay::new(settings, &*core.env.file_system, &core.dir, &mut flush);
+    let (rest, report) = replay.run(wals)?;
+    flush(&rest)?;
+    let change = Change { added, removed: Vec::new() };
+    let version = builder::apply(&core.settings.order, &recovered.version, change)?;
+    Ok((version, report))
+}
+
+pub(crate) fn replay_settings(core: &Core, baseline: SeqNo) -> ReplaySettings {
+    ReplaySettings {
+        order: core.settings.order.user.clone(),
+        memtable_bytes: core.settings.write_buffer_bytes,
+        paranoid: core.options.paranoid_checks,
+        baseline,
+        seed: core.next_seed(),
+    }
+}
+
+/// Starts writing: a new log, and a new manifest that needs no older one.
+fn begin(core: &mut Core, version: Version, inserter: Inserter, last: SeqNo) -> Result<()> {
+    let manifest_number = core.new_file_number();
+    let wal_number = core.new_file_number();
+    let fs = Arc::clone(&core.env.file_system);
+    let wal = Wal::create(&fs, &core.dir, wal_number)?;
+    core.set_floor(Floor { wal: wal_number, last_seqno: last });
+    let snapshot = core.snapshot_edit(&version, core.floor());
+    let manifest = ManifestLog::create(&fs, &core.dir, manifest_number, &snapshot)?;
+    core.counters.manifest_rotations.add(1);
+    *core.manifest.lock() = Some(manifest);
+    core.visible.store(last.0, Ordering::Release);
+    let next_seqno = last.plus(1);
+    {
+        let mut state = core.state.lock();
+        let table = Arc::clone(inserter.table());
+        state.memtable = Logged { table, wal: wal_number, start: next_seqno };
+        state.version = Arc::new(version);
+        state.wals = vec![wal_number];
+        core.publish(&state);
+    }
+    let committer =
+        Committer { inserter, wal, older: Vec::new(), next_seqno, pace: Pace::default() };
+    core.queue = Some(WriteQueue::new(Some(committer)));
+    Ok(())
+}
+
+/// A core without logs, tables or a queue.
+pub(crate) fn assemble(
+    dir: &Path,
+    options: Options,
+    (settings, listeners, lock): (Settings, Listeners, Option<Box<dyn FileLock>>),
+    graveyard: Arc<Graveyard>,
+    memtable: Arc<MemTable>,
+) -> Core {
+    let fs = Arc::clone(&options.env.file_system);
+    let store = Arc::new(LocalStore::new(fs, dir));
+    let tables = TableCache::new(
+        store.clone(),
+        settings.read.clone(),
+        Arc::clone(&settings.block_cache),
+        settings.open_tables_max,
+    );
+    let state = State {
+        memtable: Logged { table: memtable, wal: FileNumber(0), start: SeqNo(1) },
+        immutables: VecDeque::new(),
+        wals: Vec::new(),
+        version: Arc::default(),
+        policy: Box::new(Leveled::new(settings.leveled)),
+        in_flight: InFlight::default(),
+        next_job: 0,
+        flushing: false,
+        retrying: None,
+        failed: None,
+        closing: false,
+        level_stats: Default::default(),
+    };
+    Core {
+        dir: dir.to_owned(),
+        env: options.env.clone(),
+        listeners,
+        counters: Counters::default(),
+        recovery: RecoveryReport::default(),
+        super_version: ArcSwap::new(state.super_version()),
+        visible: AtomicU64::new(0),
+        snapshots: SnapshotList::new(),
+        queue: None,
+        manifest: Mutex::new(Rank::Manifest, None),
+        state: Mutex::new(Rank::State, state),
+        work: Signal::default(),
+        changed: Signal::default(),
+        failed: AtomicBool::new(false),
+        cancelled: AtomicBool::new(false),
+        next_file: AtomicU64::new(FIRST_FILE.0),
+        floor_wal: AtomicU64::new(0),
+        floor_seqno: AtomicU64::new(0),
+        work_count: AtomicU64::new(0),
+        seed: AtomicU64::new(options.env.seed),
+        graveyard,
+        store,
+        tables: Arc::new(tables),
+        executor: Box::new(LocalExecutor),
+        lock,
+        options,
+        settings,
+    }
+}
+
+/// Keeps logs of which a part was dropped: what no promise covers may still be worth salvaging.
+/// Best effort, like every copy nobody asked for; the next open removes what stayed.
+fn set_aside(core: &Core, report: &RecoveryReport) {
+    let fs = &core.env.file_system;
+    let lost = core.dir.join(LOST_FOLDER);
+    for dropped in &report.dropped {
+        let Some(name) = dropped.file.file_name() else { continue };
+        let moved = fs
+            .create_dir(&lost, Site::WalSetAside)
+            .and_then(|()| fs.rename(&dropped.file, &lost.join(name), Site::WalSetAside));
+        if let Err(error) = moved {
+            core.tell_background_error(&error, false);
+        }
+    }
+}
+
+fn bury_orphans(core: &Core, files: &Files) {
+    let manifest = core.manifest.lock().as_ref().map_or(FileNumber(0), ManifestLog::number);
+    let version = Arc::clone(&core.state.lock().version);
+    for name in files.orphans(&version, core.floor().wal, manifest) {
+        core.graveyard.bury(name);
+    }
+}

@@ -1,0 +1,267 @@
+//! Logs -> memtables. What comes out is always a prefix of what was written: never a hole.
+//!
+//! **Invariants.**
+//! - P1: replay stops for good at the first place where writes are missing: a bad record that
+//!   nothing newer repeats, or a jump in the sequence numbers where bytes may have been lost.
+//! - P2 (rule R8): if a sync mark lies behind that place, the missing writes had been promised; that
+//!   is damage, and an error naming file and offset. Without one they are a crash's tail, and are
+//!   reported as dropped.
+//! - P3: a write that two logs hold is replayed once. Healing after a full disk copies writes into
+//!   a new log under their old numbers; the torn log before it is then no loss.
+//!
+//! Failed appends use up numbers, so not every jump is a hole. Within one log it is none unless
+//! bytes were lost before it. Between logs it is one, save where the later log begins with a mark:
+//! then it holds all that memory held when it was made, and its mark says from which number on.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::comparator::UserOrder;
+use crate::base::error::{Error, Result};
+use crate::base::event::{Dropped, RecoveryReport};
+use crate::base::key::SeqNo;
+use crate::env::fs::FileSystem;
+use crate::format::batch::BatchReader;
+use crate::format::filename::{FileName, FileNumber};
+use crate::format::record::mark::{find_sync_mark, is_sync_mark};
+use crate::format::record::reader::{RecordReader, Step};
+use crate::memtable::{Inserter, MemTable};
+
+/// How replay is done.
+pub(crate) struct ReplaySettings {
+    pub(crate) order: UserOrder,
+    pub(crate) memtable_bytes: usize,
+    /// Any bad record but a torn tail is an error.
+    pub(crate) paranoid: bool,
+    /// The manifest's last sequence number: the first log's first write must follow it, or be older.
+    pub(crate) baseline: SeqNo,
+    pub(crate) seed: u64,
+}
+
+/// Takes full memtables, oldest first.
+pub(crate) type Sink<'a> = dyn FnMut(&Arc<MemTable>) -> Result<()> + 'a;
+
+pub(crate) struct WalReplay<'a> {
+    settings: ReplaySettings,
+    fs: &'a dyn FileSystem,
+    dir: &'a Path,
+    sink: &'a mut Sink<'a>,
+    memtable: Arc<MemTable>,
+    inserter: Inserter,
+    /// The last sequence number replayed; none before the first batch.
+    last: Option<SeqNo>,
+    /// A place at which a log ended before its time, until a later log proves it harmless.
+    broken: Option<Broken>,
+    pub(crate) report: RecoveryReport,
+}
+
+/// Where reading a log could not go on.
+struct Broken {
+    wal: FileNumber,
+    offset: u64,
+    bytes: u64,
+    reason: String,
+}
+
+impl<'a> WalReplay<'a> {
+    pub(crate) fn new(
+        settings: ReplaySettings,
+        fs: &'a dyn FileSystem,
+        dir: &'a Path,
+        sink: &'a mut Sink<'a>,
+    ) -> Self {
+        let (memtable, inserter) = MemTable::new(settings.order.clone(), settings.seed);
+        let report = RecoveryReport::default();
+        WalReplay { settings, fs, dir, sink, memtable, inserter, last: None, broken: None, report }
+    }
+
+    /// Replays logs, which must ascend, and returns the last memtable, which the sink has not seen.
+    pub(crate) fn run(mut self, wals: &[FileNumber]) -> Result<(Arc<MemTable>, RecoveryReport)> {
+        for (index, wal) in wals.iter().enumerate() {
+            self.report.wals.push(wal.0);
+            if !self.replay(*wal, &wals[index..])? {
+                break;
+            }
+        }
+        if let Some(broken) = self.broken.take() {
+            self.drop_rest(broken, &[])?;
+        }
+        self.report.last_seqno = self.last.unwrap_or_default().max(self.settings.baseline);
+        Ok((self.memtable, self.report))
+    }
+
+    /// Replays one log. False if replay must end here (P1). `later` begins with this log.
+    fn replay(&mut self, wal: FileNumber, later: &[FileNumber]) -> Result<bool> {
+        let path = FileName::Wal(wal).in_dir(self.dir);
+        let mut reader = RecordReader::new(self.fs.open(&path)?);
+        let file_len = reader.file().len();
+        let mut record = Vec::new();
+        let mut end = 0;
+        let mut first = true;
+        loop {
+            let step = reader.next(&mut record)?;
+            match step {
+                Step::End => return Ok(true),
+                Step::Record { offset, after_zeros, end: record_end } => {
+                    let before = match (first, after_zeros) {
+                        (true, _) => Before::OtherLogs,
+                        (false, true) => Before::Zeros,
+                        (false, false) => Before::Nothing,
+                    };
+                    match self.take(&record, before) {
+                        Taken::Whole => {}
+                        Taken::Hole(reason) => {
+                            let here = Broken { wal, offset: end, bytes: file_len - end, reason };
+                            // Where an earlier log broke off is where the hole begins.
+                            let place = self.broken.take().unwrap_or(here);
+                            return self.drop_rest(place, later).map(|()| false);
+                        }
+                        Taken::Bad(error) => {
+                            let reason = error.message().to_owned();
+                            return self.broke(wal, (offset, file_len), reason, &reader);
+                        }
+                        Taken::Failed(error) => return Err(error.in_file(&path)),
+                    }
+                    first = false;
+                    self.broken = None;
+                    end = record_end;
+                }
+                Step::TornTail { offset, bytes } => {
+                    self.report.torn_bytes += bytes;
+                    let marked = find_sync_mark(reader.file(), offset)?;
+                    if let Some(mark) = marked {
+                        return Err(promised(&path, offset, mark, "a record is cut short"));
+                    }
+                    return Ok(true);
+                }
+                Step::Damage(damage) => {
+                    let reason = damage.reason.to_owned();
+                    return self.broke(wal, (end, file_len), reason, &reader);
+                }
+            }
+        }
+    }
+
+    /// A bad record: promised bytes, or a crash's tail, which a later log may repeat (P3).
+    fn broke(
+        &mut self,
+        wal: FileNumber,
+        (offset, file_len): (u64, u64),
+        reason: String,
+        reader: &RecordReader,
+    ) -> Result<bool> {
+        let path = FileName::Wal(wal).in_dir(self.dir);
+        if let Some(mark) = find_sync_mark(reader.file(), offset)? {
+            return Err(promised(&path, offset, mark, &reason));
+        }
+        if self.settings.paranoid {
+            return Err(Error::corruption(reason).at(offset).in_file(&path));
+        }
+        self.broken = Some(Broken { wal, offset, bytes: file_len - offset, reason });
+        Ok(true)
+    }
+
+    /// Replay ends at `place`: whatever lies behind it was promised (an error) or is dropped.
+    fn drop_rest(&mut self, place: Broken, later: &[FileNumber]) -> Result<()> {
+        let path = FileName::Wal(place.wal).in_dir(self.dir);
+        for wal in later {
+            let file = self.fs.open(&FileName::Wal(*wal).in_dir(self.dir))?;
+            let from = if *wal == place.wal { place.offset } else { 0 };
+            if let Some(mark) = find_sync_mark(&*file, from)? {
+                let what = format!("{}, and {wal}.log goes on", place.reason);
+                return Err(promised(&path, place.offset, mark, &what));
+            }
+        }
+        if self.settings.paranoid {
+            return Err(Error::corruption(place.reason).at(place.offset).in_file(&path));
+        }
+        for wal in later.iter().filter(|wal| **wal != place.wal) {
+            let file = self.fs.open(&FileName::Wal(*wal).in_dir(self.dir))?;
+            let reason = format!("it goes on behind what is missing in {}", path.display());
+            let dropped = Dropped { file: file.path().to_owned(), offset: 0, bytes: file.len(), reason };
+            self.report.dropped.push(dropped);
+        }
+        let Broken { offset, bytes, reason, .. } = place;
+        self.report.dropped.push(Dropped { file: path, offset, bytes, reason });
+        Ok(())
+    }
+
+    /// Applies one batch.
+    fn take(&mut self, record: &[u8], before: Before) -> Taken {
+        let batch = match BatchReader::new(record) {
+            Ok(batch) => batch,
+            Err(error) => return Taken::Bad(error),
+        };
+        let next = self.last.unwrap_or(self.settings.baseline).plus(1);
+        let vouched = before == Before::Nothing
+            || (before == Before::OtherLogs && is_sync_mark(record));
+        if batch.seqno() > next && !vouched {
+            let reason = format!("writes {next} to {} are missing", batch.seqno().0 - 1);
+            return Taken::Hole(reason);
+        }
+        // The whole batch is checked before any of it is applied.
+        if let Some(error) = batch.entries().find_map(|entry| entry.err()) {
+            return Taken::Bad(error);
+        }
+        self.apply(&batch);
+        match self.pass_full_memtable() {
+            Ok(()) => Taken::Whole,
+            Err(error) => Taken::Failed(error),
+        }
+    }
+
+    fn apply(&mut self, batch: &BatchReader<'_>) {
+        let mut seqno = batch.seqno();
+        for entry in batch.entries() {
+            let (kind, key, value) = entry.expect("checked just before");
+            if self.last.is_none_or(|last| seqno > last) {
+                self.inserter.add(seqno, kind, key, value);
+                self.last = Some(seqno);
+            }
+            seqno = seqno.plus(1);
+        }
+        if batch.count() > 0 {
+            self.report.batches += 1;
+        } else if let Some(before) = batch.seqno().0.checked_sub(1) {
+            // Numbers below a mark's are accounted for, even if no write carries them.
+            self.last = self.last.max(Some(SeqNo(before)));
+        }
+    }
+
+    fn pass_full_memtable(&mut self) -> Result<()> {
+        if self.memtable.approximate_bytes() < self.settings.memtable_bytes {
+            return Ok(());
+        }
+        (self.sink)(&self.memtable)?;
+        self.settings.seed = self.settings.seed.wrapping_add(1);
+        let order = self.settings.order.clone();
+        (self.memtable, self.inserter) = MemTable::new(order, self.settings.seed);
+        Ok(())
+    }
+}
+
+/// What lies between a record and the one before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Nothing,
+    Zeros,
+    OtherLogs,
+}
+
+enum Taken {
+    Whole,
+    /// Writes before this batch are missing.
+    Hole(String),
+    /// The record is no batch.
+    Bad(Error),
+    /// The sink failed.
+    Failed(Error),
+}
+
+fn promised(path: &Path, offset: u64, mark: u64, reason: &str) -> Error {
+    let message = format!(
+        "{reason}, but a sync at byte {mark} had promised what is missing; restore the file, or see \
+         what repair can save"
+    );
+    Error::corruption(message).at(offset).in_file(path)
+}
