@@ -81,6 +81,18 @@ pub(crate) fn seqno_of(internal: &[u8]) -> SeqNo {
     SeqNo(tag_of(internal) >> 8)
 }
 
+/// The first eight bytes of a user key as an integer, zeros behind a short key. It orders as the
+/// keys do bytewise, but keys with the same integer may differ.
+#[inline]
+pub(crate) fn leading_bytes(user: &[u8]) -> u64 {
+    if let Some(first) = user.first_chunk::<8>() {
+        return u64::from_be_bytes(*first);
+    }
+    let mut padded = [0; 8];
+    padded[..user.len()].copy_from_slice(user);
+    u64::from_be_bytes(padded)
+}
+
 /// An internal key taken apart; `None` if it is too short or of an unknown kind.
 #[inline]
 pub(crate) fn parse(internal: &[u8]) -> Option<ParsedKey<'_>> {
@@ -166,6 +178,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn leading_bytes_never_contradict_the_order() {
+        let keys =
+            [&b""[..], b"\0", b"\0\0", b"a", b"a\0", b"a\0b", b"abcdefgh", b"abcdefghi", b"b"];
+        assert!(keys.is_sorted());
+        assert!(keys.is_sorted_by_key(|key| leading_bytes(key)));
+        assert!(leading_bytes(b"abcdefg") < leading_bytes(b"abcdefgh"));
+        assert_eq!(leading_bytes(b"a"), 0x61 << 56);
     }
 
     #[test]

@@ -1,1 +1,249 @@
-//! K-way merge of sorted sources, both directions.
+//! K-way merge of sorted sources, both directions. Scans merge memtables, tables and levels with
+//! it; compactions merge their inputs.
+//!
+//! **Invariants.**
+//! - I1: `heap` holds the valid children, and only those, as a binary heap: nearest first in the
+//!   direction of travel. The entry the merge stands on is that of `heap[0]`.
+//! - I2: going forward, every child in the heap stands on its first entry not passed yet; going
+//!   backward, on its last.
+//! - I3: `shown` of a child in a heap of several is of its current key.
+//!
+//! Should two children hold the same internal key, both show: that of the earlier child first, and
+//! the other way round backward.
+//!
+//! Most steps stay with one child, so `nearest_below` remembers who else comes next: such a step
+//! costs a single comparison. In the bytewise order that is mostly one of two integers.
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+
+use crate::base::comparator::{InternalOrder, UserOrder};
+use crate::base::error::Result;
+use crate::base::iter::InternalIterator;
+use crate::base::key::{leading_bytes, user_key};
+
+/// The union of its children. Errors of a child pass through and make it invalid.
+pub(crate) struct MergingIter<I> {
+    order: InternalOrder,
+    children: Vec<Child<I>>,
+    /// Indexes of children.
+    heap: Vec<usize>,
+    /// The heap position, 1 or 2, of the child next to `heap[0]`, where known.
+    nearest_below: Option<usize>,
+    direction: Direction,
+    /// Reused by turns for the key they turn at.
+    pivot: Vec<u8>,
+}
+
+struct Child<I> {
+    iter: I,
+    /// The leading bytes of the current user key; 0 in custom orders. Equal ones tell nothing.
+    shown: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+impl<I: InternalIterator> MergingIter<I> {
+    pub(crate) fn new(order: InternalOrder, children: Vec<I>) -> Self {
+        let children: Vec<_> = children.into_iter().map(|iter| Child { iter, shown: 0 }).collect();
+        MergingIter {
+            order,
+            heap: Vec::with_capacity(children.len()),
+            children,
+            nearest_below: None,
+            direction: Direction::Forward,
+            pivot: Vec::new(),
+        }
+    }
+
+    /// Moves all children, then orders those that are on an entry.
+    fn start(
+        &mut self,
+        direction: Direction,
+        mut place: impl FnMut(&mut I) -> Result<()>,
+    ) -> Result<()> {
+        self.heap.clear();
+        self.direction = direction;
+        for child in &mut self.children {
+            place(&mut child.iter)?;
+        }
+        self.build();
+        Ok(())
+    }
+
+    fn build(&mut self) {
+        self.heap.clear();
+        self.nearest_below = None;
+        for (index, child) in self.children.iter_mut().enumerate() {
+            if child.iter.valid() {
+                child.show(&self.order);
+                self.heap.push(index);
+            }
+        }
+        for position in (0..self.heap.len() / 2).rev() {
+            self.sift_down(position);
+        }
+    }
+
+    /// Moves the current child one entry on in the direction of travel.
+    #[inline]
+    fn step(&mut self) -> Result<()> {
+        let &top = self.heap.first().expect("callers check that the iterator is valid");
+        let child = &mut self.children[top];
+        let moved = match self.direction {
+            Direction::Forward => child.iter.next(),
+            Direction::Backward => child.iter.prev(),
+        };
+        if let Err(error) = moved {
+            self.heap.clear();
+            return Err(error);
+        }
+        if !child.iter.valid() {
+            self.heap.swap_remove(0);
+            self.nearest_below = None;
+        } else if self.heap.len() > 1 {
+            child.show(&self.order);
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Brings the nearest child to the top when only the top may be out of place.
+    #[inline]
+    fn settle(&mut self) {
+        let Some(below) = self.nearest_below.or_else(|| self.nearer_child_of(0)) else {
+            return;
+        };
+        self.nearest_below = Some(below);
+        if self.is_nearer(self.heap[below], self.heap[0]) {
+            self.heap.swap(0, below);
+            self.nearest_below = None;
+            self.sift_down(below);
+        }
+    }
+
+    fn sift_down(&mut self, mut position: usize) {
+        while let Some(below) = self.nearer_child_of(position) {
+            if !self.is_nearer(self.heap[below], self.heap[position]) {
+                return;
+            }
+            self.heap.swap(position, below);
+            position = below;
+        }
+    }
+
+    /// The position under `position` in the heap that is the nearer of its two.
+    #[inline]
+    fn nearer_child_of(&self, position: usize) -> Option<usize> {
+        let left = 2 * position + 1;
+        match (self.heap.get(left), self.heap.get(left + 1)) {
+            (Some(&a), Some(&b)) if self.is_nearer(b, a) => Some(left + 1),
+            (Some(_), _) => Some(left),
+            (None, _) => None,
+        }
+    }
+
+    /// True if child `a` comes before child `b` in the direction of travel.
+    #[inline]
+    fn is_nearer(&self, a: usize, b: usize) -> bool {
+        let order = self.compare(a, b).then(a.cmp(&b));
+        match self.direction {
+            Direction::Forward => order.is_lt(),
+            Direction::Backward => order.is_gt(),
+        }
+    }
+
+    #[inline]
+    fn compare(&self, a: usize, b: usize) -> Ordering {
+        let (a, b) = (&self.children[a], &self.children[b]);
+        a.shown.cmp(&b.shown).then_with(|| self.order.compare(a.iter.key(), b.iter.key()))
+    }
+
+    /// Turns round on the current entry: the current child stays, and the others, which stand
+    /// beyond it, go to their nearest entries on its other side.
+    fn turn(&mut self, direction: Direction) -> Result<()> {
+        let &top = self.heap.first().expect("callers check that the iterator is valid");
+        self.pivot.clear();
+        self.pivot.extend_from_slice(self.children[top].iter.key());
+        self.heap.clear(); // What an error leaves is invalid.
+        self.direction = direction;
+        for (index, child) in self.children.iter_mut().enumerate() {
+            if index == top {
+                continue;
+            }
+            let iter = &mut child.iter;
+            iter.seek(&self.pivot)?;
+            let same = iter.valid() && self.order.compare(iter.key(), &self.pivot).is_eq();
+            match direction {
+                // Of equal entries, that of an earlier child comes before the pivot.
+                Direction::Forward if same && index < top => iter.next()?,
+                Direction::Backward if same && index < top => {}
+                Direction::Backward if iter.valid() => iter.prev()?,
+                Direction::Backward => iter.seek_to_last()?,
+                Direction::Forward => {}
+            }
+        }
+        self.build(); // The current child is on top again, for the others stand beyond it.
+        Ok(())
+    }
+}
+
+impl<I: InternalIterator> Child<I> {
+    #[inline]
+    fn show(&mut self, order: &InternalOrder) {
+        if let UserOrder::Bytewise = order.user {
+            self.shown = leading_bytes(user_key(self.iter.key()));
+        }
+    }
+}
+
+impl<I: InternalIterator> InternalIterator for MergingIter<I> {
+    #[inline]
+    fn valid(&self) -> bool {
+        !self.heap.is_empty()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.start(Direction::Forward, I::seek_to_first)
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.start(Direction::Backward, I::seek_to_last)
+    }
+
+    fn seek(&mut self, target: &[u8]) -> Result<()> {
+        self.start(Direction::Forward, |iter| iter.seek(target))
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if self.direction != Direction::Forward {
+            self.turn(Direction::Forward)?;
+        }
+        self.step()
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        if self.direction != Direction::Backward {
+            self.turn(Direction::Backward)?;
+        }
+        self.step()
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.children[self.heap[0]].iter.key()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.children[self.heap[0]].iter.value()
+    }
+}

@@ -90,7 +90,7 @@ impl Bump {
     /// `arena` is the one that this value was made with.
     #[inline]
     pub(super) unsafe fn allocate(&mut self, arena: &Arena, bytes: usize) -> NonNull<u8> {
-        let bytes = bytes.checked_next_multiple_of(ALIGN).expect("an entry fits in memory");
+        let bytes = bytes.max(1).checked_next_multiple_of(ALIGN).expect("an entry fits in memory");
         // One allocating thread: a plain store of the sum does, no atomic addition.
         arena.used_bytes.store(arena.used_bytes.load(Relaxed) + bytes, Relaxed);
         if bytes > self.left_bytes {
@@ -169,7 +169,7 @@ mod tests {
             // SAFETY: `bytes` bytes were just handed out.
             unsafe { memory.write_bytes(round as u8, bytes) };
             pieces.push((memory, bytes, round as u8));
-            sum += bytes.next_multiple_of(ALIGN);
+            sum += bytes.max(1).next_multiple_of(ALIGN);
             assert_eq!(arena.used_bytes(), sum);
         }
         for (memory, bytes, filling) in pieces {

@@ -1,1 +1,251 @@
-//! Tests of the memtable as its users see it.
+//! The memtable as its users see it: visibility by seqno, orders, a model.
+
+use std::cmp::Ordering;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::base::comparator::{Comparator, InternalOrder};
+use crate::base::key::{InternalKey, SEQNO_MAX, seqno_of, user_key};
+
+/// The bytewise order backwards.
+struct Reverse;
+
+impl Comparator for Reverse {
+    fn name(&self) -> &str {
+        "test.reverse"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        b.cmp(a)
+    }
+}
+
+/// Upper and lower case are one.
+struct IgnoreCase;
+
+impl Comparator for IgnoreCase {
+    fn name(&self) -> &str {
+        "test.ignore_case"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase())
+    }
+}
+
+fn reverse() -> UserOrder {
+    UserOrder::Custom(Arc::new(Reverse))
+}
+
+fn put(inserter: &mut Inserter, seqno: u64, key: &[u8], value: &[u8]) {
+    assert!(inserter.add(SeqNo(seqno), ValueKind::Value, key, value));
+}
+
+fn delete(inserter: &mut Inserter, seqno: u64, key: &[u8]) {
+    assert!(inserter.add(SeqNo(seqno), ValueKind::Deletion, key, b""));
+}
+
+fn users(table: &MemTable) -> Vec<Vec<u8>> {
+    let mut iter = table.iter();
+    let mut users = Vec::new();
+    iter.seek_to_first().unwrap();
+    while iter.valid() {
+        users.push(user_key(iter.key()).to_vec());
+        iter.next().unwrap();
+    }
+    users
+}
+
+#[test]
+fn an_empty_table_finds_nothing() {
+    let (table, _inserter) = MemTable::new(UserOrder::Bytewise, 0);
+    assert!(table.is_empty());
+    assert_eq!((table.first_seqno(), table.last_seqno()), (None, None));
+    assert_eq!(table.get(b"", SEQNO_MAX), None);
+    assert_eq!(table.get(b"key", SEQNO_MAX), None);
+    let mut iter = table.iter();
+    assert!(!iter.valid());
+    iter.seek_to_first().unwrap();
+    assert!(!iter.valid());
+    iter.seek_to_last().unwrap();
+    assert!(!iter.valid());
+    iter.seek(InternalKey::seek_to(b"key", SEQNO_MAX).as_bytes()).unwrap();
+    assert!(!iter.valid());
+}
+
+#[test]
+fn a_get_sees_the_newest_entry_up_to_its_seqno() {
+    let (table, mut inserter) = MemTable::new(UserOrder::Bytewise, 0);
+    put(&mut inserter, 10, b"key", b"first");
+    delete(&mut inserter, 20, b"key");
+    put(&mut inserter, 30, b"key", b"");
+    put(&mut inserter, 15, b"kez", b"other");
+    let get = |seqno| table.get(b"key", SeqNo(seqno));
+    assert_eq!(get(9), None);
+    assert_eq!(get(10), Some(Found::Value(b"first")));
+    assert_eq!(get(19), Some(Found::Value(b"first")));
+    assert_eq!(get(20), Some(Found::Deleted));
+    assert_eq!(get(30), Some(Found::Value(b"")));
+    assert_eq!(get(SEQNO_MAX.0), Some(Found::Value(b"")));
+    assert_eq!(table.get(b"ke", SEQNO_MAX), None);
+    assert_eq!(table.get(b"key\0", SEQNO_MAX), None);
+}
+
+#[test]
+fn an_entry_added_twice_is_there_once() {
+    let (table, mut inserter) = MemTable::new(UserOrder::Bytewise, 0);
+    put(&mut inserter, 1, b"a", b"kept");
+    put(&mut inserter, 2, b"b", b"");
+    let bytes = table.approximate_bytes();
+    assert!(!inserter.add(SeqNo(1), ValueKind::Value, b"a", b"again"));
+    assert_eq!((table.entries(), table.approximate_bytes()), (2, bytes));
+    assert_eq!(table.get(b"a", SEQNO_MAX), Some(Found::Value(b"kept")));
+    // The same seqno with the other kind is another entry, and sorts behind.
+    delete(&mut inserter, 1, b"a");
+    assert_eq!(table.entries(), 3);
+    assert_eq!(table.get(b"a", SEQNO_MAX), Some(Found::Value(b"kept")));
+}
+
+#[test]
+fn the_numbers_add_up() {
+    let (table, mut inserter) = MemTable::new(UserOrder::Bytewise, 0);
+    put(&mut inserter, 7, b"b", b"1");
+    delete(&mut inserter, 5, b"a");
+    put(&mut inserter, 6, b"c", b"2");
+    assert_eq!((table.entries(), table.deletions()), (3, 1));
+    assert_eq!((table.first_seqno(), table.last_seqno()), (Some(SeqNo(5)), Some(SeqNo(7))));
+    let before = table.approximate_bytes();
+    put(&mut inserter, 8, b"d", &[0; 100_000]);
+    assert!((100_000..100_400).contains(&(table.approximate_bytes() - before)));
+}
+
+/// A hundred entries come first, so that hints are in use when the awkward keys arrive.
+#[test]
+fn keys_that_share_their_leading_bytes_are_told_apart() {
+    let awkward: [&[u8]; 14] = [
+        b"",
+        b"\0",
+        b"\0\0",
+        b"a",
+        b"a\0",
+        b"a\0\0",
+        b"a\0b",
+        b"aaaaaaa",
+        b"aaaaaaa\0",
+        b"aaaaaaaa",
+        b"aaaaaaaa\0",
+        b"aaaaaaaab",
+        b"\xff\xff\xff\xff\xff\xff\xff\xff",
+        b"\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+    ];
+    for order in [UserOrder::Bytewise, reverse()] {
+        for filling in ["", "a", "aaaaaaaa", "zz"] {
+            let (table, mut inserter) = MemTable::new(order.clone(), 1);
+            let mut model: Vec<Vec<u8>> =
+                (0..100).map(|n| format!("{filling}{:03}", n * 37 % 100).into_bytes()).collect();
+            model.extend(awkward.iter().rev().map(|key| key.to_vec()));
+            for (at, key) in model.iter().enumerate() {
+                put(&mut inserter, 1 + at as u64, key, key);
+            }
+            for key in &model {
+                assert_eq!(table.get(key, SEQNO_MAX), Some(Found::Value(key)));
+            }
+            model.sort_by(|a, b| order.compare(a, b));
+            assert_eq!(users(&table), model);
+        }
+    }
+}
+
+#[test]
+fn keys_that_compare_equal_are_one_key() {
+    let (table, mut inserter) = MemTable::new(UserOrder::Custom(Arc::new(IgnoreCase)), 1);
+    for (at, key) in (1..).zip([&b"Key"[..], b"other", b"KEY"]) {
+        put(&mut inserter, at, key, key);
+    }
+    assert!(!inserter.add(SeqNo(1), ValueKind::Value, b"kEY", b""));
+    assert_eq!(table.get(b"key", SeqNo(2)), Some(Found::Value(b"Key")));
+    assert_eq!(table.get(b"key", SeqNo(3)), Some(Found::Value(b"KEY")));
+}
+
+#[test]
+fn an_iterator_outlives_the_table_and_sees_what_comes() {
+    let (table, mut inserter) = MemTable::new(UserOrder::Bytewise, 0);
+    put(&mut inserter, 1, b"b", b"1");
+    let mut iter = table.iter();
+    iter.seek_to_first().unwrap();
+    put(&mut inserter, 2, b"c", b"2");
+    put(&mut inserter, 3, b"a", b"3");
+    drop(table);
+    drop(inserter);
+    iter.next().unwrap();
+    assert_eq!((user_key(iter.key()), iter.value()), (&b"c"[..], &b"2"[..]));
+    iter.prev().unwrap();
+    iter.prev().unwrap();
+    assert_eq!((user_key(iter.key()), seqno_of(iter.key())), (&b"a"[..], SeqNo(3)));
+    iter.prev().unwrap();
+    assert!(!iter.valid());
+}
+
+/// Keys of few letters behind few bases, so that seqnos pile up and windows for hints move.
+fn user() -> impl Strategy<Value = Vec<u8>> {
+    let letters = || proptest::collection::vec(prop_oneof![Just(0), Just(b'a'), Just(0xff)], 0..3);
+    prop_oneof![
+        1 => letters(),
+        4 => (letters(), letters()).prop_map(|(a, b)| [&b"base"[..], &a, b"long middle", &b].concat()),
+        4 => (0_u32..300).prop_map(|n| format!("{n:016}").into_bytes()),
+    ]
+}
+
+/// Holds a table against a list sorted in the internal order: scans both ways, seeks, gets.
+fn check(order: &UserOrder, writes: &[(Vec<u8>, bool)], probes: &[(Vec<u8>, u64)], seed: u64) {
+    let (table, mut inserter) = MemTable::new(order.clone(), seed);
+    let mut model: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    for (seqno, (user, is_value)) in (1..).zip(writes) {
+        let kind = if *is_value { ValueKind::Value } else { ValueKind::Deletion };
+        let value = if *is_value { format!("v{seqno}").into_bytes() } else { Vec::new() };
+        assert!(inserter.add(SeqNo(seqno), kind, user, &value));
+        model.push((InternalKey::new(user, SeqNo(seqno), kind).into_bytes(), value));
+    }
+    let internal = InternalOrder::new(order.clone());
+    model.sort_by(|a, b| internal.compare(&a.0, &b.0));
+
+    let mut iter = table.iter();
+    iter.seek_to_first().unwrap();
+    for (key, value) in &model {
+        assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
+        iter.next().unwrap();
+    }
+    assert!(!iter.valid());
+    iter.seek_to_last().unwrap();
+    for (key, value) in model.iter().rev() {
+        assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
+        iter.prev().unwrap();
+    }
+    assert!(!iter.valid());
+
+    for (user, seqno) in probes {
+        let target = InternalKey::seek_to(user, SeqNo(*seqno));
+        let at = model.partition_point(|(key, _)| internal.compare(key, target.as_bytes()).is_lt());
+        let expected = model.get(at);
+        iter.seek(target.as_bytes()).unwrap();
+        assert_eq!(iter.valid().then(|| iter.key()), expected.map(|(key, _)| &key[..]));
+        let found = expected.filter(|(key, _)| user_key(key) == user).map(|(key, value)| {
+            let is_value = key[key.len() - 8] == ValueKind::Value as u8;
+            if is_value { Found::Value(&value[..]) } else { Found::Deleted }
+        });
+        assert_eq!(table.get(user, SeqNo(*seqno)), found);
+    }
+}
+
+proptest! {
+    #[test]
+    fn is_a_sorted_list(
+        writes in proptest::collection::vec((user(), any::<bool>()), 0..400),
+        probes in proptest::collection::vec((user(), 0_u64..400), 20),
+        seed in any::<u64>(),
+    ) {
+        check(&UserOrder::Bytewise, &writes, &probes, seed);
+        check(&reverse(), &writes, &probes, seed);
+    }
+}

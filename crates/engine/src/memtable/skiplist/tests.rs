@@ -1,1 +1,271 @@
+//! The list below the memtable: searches, the splice, readers beside the writer. Those named
+//! `loom_` explore every interleaving of a few operations; run them with
+//! `RUSTFLAGS="--cfg loom" cargo test -p siltstone --release --lib loom_`.
 
+use super::*;
+use crate::base::key::{InternalKey, SeqNo, ValueKind};
+
+fn add(writer: &mut Writer, user: &[u8], tag: u64) -> bool {
+    writer.insert(Entry { user, tag, value: &tag.to_le_bytes() })
+}
+
+/// A check of one generation: the value is the tag, so a torn or early read shows.
+fn check_entry(cursor: &Cursor) -> (&[u8], u64) {
+    let (user, tag) = split(cursor.key());
+    assert_eq!(cursor.value(), tag.to_le_bytes());
+    (user, tag)
+}
+
+#[cfg(not(loom))]
+mod plain {
+    use std::collections::BTreeSet;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    fn number(n: u64) -> [u8; 8] {
+        n.to_be_bytes()
+    }
+
+    fn internal(n: u64) -> Vec<u8> {
+        InternalKey::new(&number(n), SeqNo(0), ValueKind::Value).into_bytes()
+    }
+
+    #[test]
+    fn lookups_agree_with_a_set() {
+        let (list, mut writer) = SkipList::new(UserOrder::Bytewise, 301);
+        let mut model = BTreeSet::new();
+        let mut random = 1000;
+        let range = 5000;
+        for _ in 0..2000 {
+            random_height(&mut random);
+            let n = random % range;
+            assert_eq!(add(&mut writer, &number(n), 1), model.insert(n));
+        }
+        for n in 0..range {
+            assert_eq!(list.newest(&number(n), 1).is_some(), model.contains(&n));
+        }
+        let mut cursor = list.cursor();
+        for n in 0..range {
+            cursor.seek(&internal(n));
+            for &expected in model.range(n..).take(3) {
+                assert_eq!(check_entry(&cursor).0, number(expected));
+                cursor.next();
+            }
+        }
+        cursor.seek_to_last();
+        for &expected in model.iter().rev() {
+            assert_eq!(check_entry(&cursor).0, number(expected));
+            cursor.prev();
+        }
+        assert!(!cursor.valid());
+    }
+
+    /// Several rising streams, falling runs and repeats move the splice in every way.
+    #[test]
+    fn the_splice_finds_its_place_from_anywhere() {
+        let (list, mut writer) = SkipList::new(UserOrder::Bytewise, 1);
+        let mut model = BTreeSet::new();
+        let rising = (0..500).flat_map(|n| [n, 10_000 + n, 5_000 + n]);
+        let falling = (2_000..2_500).rev();
+        let pairs = (0..500).flat_map(|n| [20_000 + 2 * n, 20_001 + 2 * n, 20_000 + 2 * n]);
+        for n in rising.chain(falling).chain(pairs).chain(0..3_000) {
+            assert_eq!(add(&mut writer, &number(n), 1), model.insert(n));
+        }
+        let mut cursor = list.cursor();
+        cursor.seek_to_first();
+        for expected in model {
+            assert_eq!(check_entry(&cursor).0, number(expected));
+            cursor.next();
+        }
+        assert!(!cursor.valid());
+    }
+
+    #[test]
+    fn heights_fall_off_by_four() {
+        let mut random = 1;
+        let mut counts = [0; HEIGHT_MAX + 1];
+        for _ in 0..1 << 20 {
+            counts[random_height(&mut random)] += 1;
+        }
+        assert_eq!(counts[0], 0);
+        for height in 1..7 {
+            let expected = (3 << 20) >> (2 * height);
+            assert!((expected * 8 / 10..expected * 12 / 10).contains(&counts[height]));
+        }
+    }
+
+    const KEYS: u64 = 4;
+    const DIGITS: usize = 12;
+
+    /// Keys with a common base, so that hints are in use: `key`, then its generation as a number.
+    fn versioned(key: u64, generation: u64) -> Vec<u8> {
+        format!("base{key}/{generation:0DIGITS$}").into_bytes()
+    }
+
+    /// What the writer has published: for each key, the last generation that it has inserted.
+    #[derive(Default)]
+    struct Published([std::sync::atomic::AtomicU64; KEYS as usize]);
+
+    impl Published {
+        fn snapshot(&self) -> [u64; KEYS as usize] {
+            std::array::from_fn(|key| self.0[key].load(Acquire))
+        }
+    }
+
+    fn write(writer: &mut Writer, published: &Published, random: &mut u64) {
+        random_height(random);
+        let key = *random % KEYS;
+        let published = &published.0[key as usize];
+        let generation = published.load(Relaxed) + 1;
+        // Generations fall in the list, so that insertions come in front of what readers know.
+        assert!(add(writer, &versioned(key, u64::from(u32::MAX) - generation), generation));
+        published.store(generation, Release);
+    }
+
+    /// Scans the whole list; every generation published before must be there.
+    fn scan(list: &SkipList, published: &Published) {
+        let floor = published.snapshot();
+        let mut cursor = list.cursor();
+        for key in 0..KEYS {
+            cursor.seek(&InternalKey::seek_to(&versioned(key, 0), SeqNo(1 << 40)).into_bytes());
+            let mut expected = None;
+            while cursor.valid() && cursor.key().starts_with(format!("base{key}/").as_bytes()) {
+                let (user, generation) = check_entry(&cursor);
+                assert_eq!(user, versioned(key, u64::from(u32::MAX) - generation));
+                assert!(expected.is_none_or(|expected| expected == generation), "a hole");
+                assert!(expected.is_some() || generation >= floor[key as usize], "missed");
+                expected = Some(generation - 1);
+                cursor.next();
+            }
+            assert!(matches!(expected, None | Some(0)));
+            assert!(expected.is_some() || floor[key as usize] == 0, "all are missed");
+        }
+    }
+
+    /// Looks up single generations; those published before must be found.
+    fn probe(list: &SkipList, published: &Published, random: &mut u64) {
+        random_height(random);
+        let key = *random % KEYS;
+        let floor = published.snapshot()[key as usize];
+        let generation = 1 + (*random >> 8) % (floor + 10);
+        let user = versioned(key, u64::from(u32::MAX) - generation);
+        match list.newest(&user, u64::MAX) {
+            Some((tag, value)) => {
+                assert_eq!((tag, value), (generation, &generation.to_le_bytes()[..]))
+            }
+            None => assert!(generation > floor, "generation {generation} of {floor} is missed"),
+        }
+    }
+
+    #[test]
+    fn snapshots_hold_without_threads() {
+        let (list, mut writer) = SkipList::new(UserOrder::Bytewise, 7);
+        let (published, mut random) = (Published::default(), 1);
+        for _ in 0..300 {
+            scan(&list, &published);
+            write(&mut writer, &published, &mut random);
+            probe(&list, &published, &mut random);
+        }
+    }
+
+    #[test]
+    fn snapshots_hold_beside_a_writer() {
+        let rounds = if cfg!(miri) { 1 } else { 8 };
+        let writes = if cfg!(miri) { 60 } else { 3_000 };
+        for seed in 0..rounds {
+            let (list, mut writer) = SkipList::new(UserOrder::Bytewise, seed);
+            let (published, done) = (Published::default(), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                for reader in 0..2 {
+                    let (list, published, done) = (list.clone(), &published, &done);
+                    scope.spawn(move || {
+                        let mut random = 1 + reader + seed;
+                        let mut rounds = 0;
+                        while !done.load(Acquire) {
+                            probe(&list, published, &mut random);
+                            rounds += 1;
+                            if rounds % 64 == 0 {
+                                scan(&list, published);
+                            }
+                        }
+                        scan(&list, published);
+                    });
+                }
+                let mut random = 1 + seed;
+                for _ in 0..writes {
+                    write(&mut writer, &published, &mut random);
+                }
+                done.store(true, Release);
+            });
+        }
+    }
+}
+
+#[cfg(loom)]
+mod exhaustive {
+    use loom::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    /// One writer inserts `users` in turn and publishes how many are in; a reader's look must
+    /// find all that were published before it. Seeds differ in the heights that they draw.
+    fn explore(users: &'static [&'static [u8]], look: fn(&SkipList, &[&[u8]], usize)) {
+        for seed in [1, 5] {
+            let mut model = loom::model::Builder::new();
+            model.preemption_bound = Some(3);
+            model.check(move || {
+                let (list, mut writer) = SkipList::new(UserOrder::Bytewise, seed);
+                let published = Arc::new(AtomicU64::new(0));
+                let reader = {
+                    let (list, published) = (list.clone(), Arc::clone(&published));
+                    loom::thread::spawn(move || {
+                        let count = published.load(Acquire) as usize;
+                        look(&list, users, count);
+                    })
+                };
+                for (at, user) in users.iter().enumerate() {
+                    assert!(add(&mut writer, user, 1));
+                    published.store(at as u64 + 1, Release);
+                }
+                reader.join().unwrap();
+            });
+        }
+    }
+
+    fn get_each(list: &SkipList, users: &[&[u8]], count: usize) {
+        for (at, user) in users.iter().enumerate() {
+            match list.newest(user, 1) {
+                Some((tag, value)) => assert_eq!((tag, value), (1, &1_u64.to_le_bytes()[..])),
+                None => assert!(at >= count, "entry {at} of {count} is missed"),
+            }
+        }
+    }
+
+    fn scan(list: &SkipList, users: &[&[u8]], count: usize) {
+        let mut cursor = list.cursor();
+        let mut found = Vec::new();
+        cursor.seek_to_first();
+        while cursor.valid() {
+            found.push(check_entry(&cursor).0.to_vec());
+            cursor.next();
+        }
+        assert!(found.is_sorted());
+        assert!(users[..count].iter().all(|user| found.iter().any(|found| found == user)));
+    }
+
+    #[test]
+    fn loom_gets_beside_insertions_in_front() {
+        explore(&[b"base3", b"base2", b"base1"], get_each);
+    }
+
+    #[test]
+    fn loom_gets_beside_insertions_between() {
+        explore(&[b"base1", b"base9", b"base5"], get_each);
+    }
+
+    #[test]
+    fn loom_scans_beside_insertions() {
+        explore(&[b"base2", b"base3", b"base1"], scan);
+    }
+}
