@@ -47,14 +47,19 @@ impl Core {
     }
 
     fn pick(&self, state: &mut State) -> Option<Accepted> {
+        let plan = self.next_plan(state)?;
+        self.accept(state, &plan)
+    }
+
+    /// What the policy would do next.
+    pub(crate) fn next_plan(&self, state: &mut State) -> Option<Plan> {
         let view = PickView {
             version: &state.version,
             order: &self.settings.order.user,
             in_flight: &state.in_flight,
             has_snapshots: !self.snapshots.is_empty(),
         };
-        let plan = state.policy.pick(&view)?;
-        self.accept(state, &plan)
+        state.policy.pick(&view)
     }
 
     /// Plan -> job: completes the plan by the rules (A4, A5), and turns it away if it may not run
@@ -122,7 +127,8 @@ impl Core {
     fn run_merge(&self, job: &Job) -> Result<()> {
         let begin = self.env.clock.now();
         self.tell_started(job);
-        let output = self.executor.execute(job, &self.job_context())?;
+        let numbers = || self.new_file_number();
+        let output = self.executor.execute(job, &self.job_context(&numbers))?;
         if !job.accepts(&self.settings.order, &output) {
             return Err(refused(job.id));
         }
@@ -150,13 +156,13 @@ impl Core {
         Ok(())
     }
 
-    fn job_context(&self) -> JobContext<'_> {
+    fn job_context<'a>(&'a self, numbers: &'a (dyn Fn() -> FileNumber + Sync)) -> JobContext<'a> {
         JobContext {
             order: &self.settings.order,
             cache: &self.tables,
             store: &self.store,
             table: &self.settings.table,
-            new_number: &self.numbers,
+            new_number: numbers,
             cancelled: &self.cancelled,
         }
     }

@@ -163,6 +163,7 @@ impl Core {
     /// Waits until there is nothing to flush, compact or remove.
     pub(crate) fn wait_for_rest(&self) -> Result<()> {
         loop {
+            self.ring_for_work(); // A plan may have become possible without any lane's doing.
             let mut state = self.state.lock();
             if let Some(error) = state.refusal() {
                 return Err(error);
@@ -171,7 +172,7 @@ impl Core {
                 return Err(error.clone());
             }
             let busy = !state.immutables.is_empty() || !state.in_flight.is_empty();
-            if !busy && !self.has_plan(&mut state) {
+            if !busy && self.next_plan(&mut state).is_none() {
                 return Ok(());
             }
             self.wait_or_step(state)?;

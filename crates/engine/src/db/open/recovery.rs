@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
@@ -31,7 +30,7 @@ use crate::db::write::queue::WriteQueue;
 use crate::db::write::wal::Wal;
 use crate::env::fs::FileLock;
 use crate::env::site::Site;
-use crate::format::filename::{FileName, FileNumber};
+use crate::format::filename::FileNumber;
 use crate::memtable::{Inserter, MemTable};
 use crate::store::local::LocalStore;
 use crate::store::table_cache::TableCache;

@@ -57,7 +57,7 @@ impl Core {
     }
 
     /// Waits until another memtable may become immutable.
-    fn wait_for_space(&self) -> Result<()> {
+    pub(crate) fn wait_for_space(&self) -> Result<()> {
         let begin = self.env.clock.now();
         let mut waited = None;
         loop {
