@@ -79,13 +79,18 @@ impl Index {
 
     /// The entries whose prefix is that of `user`: all before are less, all after greater.
     fn narrow(&self, user: &[u8]) -> (usize, usize) {
-        let Some(rest) = user.strip_prefix(&self.common[..]) else {
+        let Some(past_common) = user.strip_prefix(&self.common[..]) else {
             let at = if user < &self.common[..] { 0 } else { self.len() };
             return (at, at);
         };
-        let wanted = prefix(rest);
+        let wanted = prefix(past_common);
         let left = self.prefixes.partition_point(|&prefix| prefix < wanted);
-        let equal = self.prefixes[left..].partition_point(|&prefix| prefix == wanted);
+        let (_, rest) = self.prefixes.split_at(left);
+        // Mostly none is equal; and searching again would cost as much as the search before.
+        let equal = match rest.first() {
+            Some(&first) if first == wanted => rest.partition_point(|&prefix| prefix == wanted),
+            _ => 0,
+        };
         (left, left + equal)
     }
 
