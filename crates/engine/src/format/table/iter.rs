@@ -25,6 +25,11 @@ impl Default for ScanOptions {
 }
 
 impl ScanOptions {
+    /// For users' scans, as their options have it.
+    pub(crate) fn for_reads(verify: bool, fill_cache: bool) -> Self {
+        ScanOptions { verify, fill_cache, ahead: Ahead::WhenSequential }
+    }
+
     /// For merges: read far ahead, and leave the cache to the readers.
     pub(crate) fn for_compaction() -> Self {
         ScanOptions { verify: true, fill_cache: false, ahead: Ahead::Always }
