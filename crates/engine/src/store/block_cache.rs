@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use quick_cache::sync::{Cache as Shards, DefaultLifecycle};
+use quick_cache::sync::{self, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
 use crate::format::table::cache::{Cache, CacheKey, CachedBlock};
@@ -21,6 +21,8 @@ const SHARDS_MAX: usize = 16;
 /// For sizing tables only: about what a block of 4 KiB takes.
 const BLOCK_BYTES_USUAL: usize = 4 << 10;
 
+type Shards = sync::Cache<CacheKey, Kept, ByCharge, Mixer, DefaultLifecycle<CacheKey, Kept>>;
+
 /// A block cache of fixed capacity, to be shared by databases: `Arc<BlockCache>`.
 ///
 /// Blocks in use by readers live on when the cache forgets them, and count no more. A block larger
@@ -28,7 +30,7 @@ const BLOCK_BYTES_USUAL: usize = 4 << 10;
 /// kept.
 pub struct BlockCache {
     /// None: capacity 0, nothing is kept.
-    shards: Option<Shards<CacheKey, Kept, ByCharge, Mixer, DefaultLifecycle<CacheKey, Kept>>>,
+    shards: Option<Shards>,
     last_id: AtomicU64,
 }
 
@@ -48,9 +50,7 @@ impl BlockCache {
     }
 }
 
-fn shards(
-    capacity_bytes: usize,
-) -> Shards<CacheKey, Kept, ByCharge, Mixer, DefaultLifecycle<CacheKey, Kept>> {
+fn shards(capacity_bytes: usize) -> Shards {
     let shards = (capacity_bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
     // Rounded down, for the crate would round up to a power of two.
     let shards = 1 << shards.ilog2();

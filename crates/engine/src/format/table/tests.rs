@@ -1,6 +1,6 @@
 //! Tables whole: written by the builder, read by everything else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -18,7 +18,7 @@ use crate::format::table::block::Block;
 use crate::format::table::block_builder::BlockBuilder;
 use crate::format::table::block_iter::BlockIter;
 use crate::format::table::builder::{TableBuilder, TableSettings, TableSummary};
-use crate::format::table::cache::{Cache, CachedBlock};
+use crate::format::table::cache::{Cache, CacheKey, CachedBlock};
 use crate::format::table::compress::Compression;
 use crate::format::table::dump::dump;
 use crate::format::table::filter::{BloomFilter, Filter, FilterPolicy};
@@ -79,18 +79,17 @@ impl RandomAccessFile for Bytes {
 }
 
 /// Keeps everything.
-#[derive(Default)]
-struct EveryBlock(std::sync::Mutex<std::collections::HashMap<(u64, u64), Arc<CachedBlock>>>);
+struct EveryBlock(Mutex<HashMap<CacheKey, Arc<CachedBlock>>>);
 
 impl Cache for EveryBlock {
-    fn get(&self, key: super::cache::CacheKey) -> Option<Arc<CachedBlock>> {
-        self.0.lock().unwrap().get(&(key.table_id, key.offset)).cloned()
+    fn get(&self, key: CacheKey) -> Option<Arc<CachedBlock>> {
+        self.0.lock().get(&key).cloned()
     }
-    fn insert(&self, key: super::cache::CacheKey, block: Arc<CachedBlock>, _: u64) {
-        self.0.lock().unwrap().insert((key.table_id, key.offset), block);
+    fn insert(&self, key: CacheKey, block: Arc<CachedBlock>, _: u64) {
+        self.0.lock().insert(key, block);
     }
-    fn erase(&self, key: super::cache::CacheKey) {
-        self.0.lock().unwrap().remove(&(key.table_id, key.offset));
+    fn erase(&self, key: CacheKey) {
+        self.0.lock().remove(&key);
     }
     fn total_charge(&self) -> u64 {
         0
@@ -156,7 +155,7 @@ fn build_spans(
 
 pub(super) fn open(settings: &TableSettings, file: &Bytes) -> Result<Arc<Table>> {
     let settings = ReadSettings { order: settings.order.clone(), filter: settings.filter.clone() };
-    let cache = Arc::new(EveryBlock::default());
+    let cache = Arc::new(EveryBlock(Mutex::new(Rank::Leaf, HashMap::new())));
     Table::open(Arc::new(file.clone()), settings, cache).map(Arc::new)
 }
 
