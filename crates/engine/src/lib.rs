@@ -33,4 +33,5 @@ pub use format::filename::FileNumber;
 pub use format::table::cache::{Cache, CacheKey, CachedBlock};
 pub use format::table::compress::Compression;
 pub use format::table::filter::{BloomFilter, FilterPolicy};
+pub use store::TableStore;
 pub use store::block_cache::BlockCache;

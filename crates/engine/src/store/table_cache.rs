@@ -44,7 +44,8 @@ impl TableCache {
             .build()
             .expect("capacity and estimate are given, which is all the builder asks for");
         let mixer = Mixer::default();
-        let tables = Shards::with_options(options, UnitWeighter, mixer, DefaultLifecycle::default());
+        let tables =
+            Shards::with_options(options, UnitWeighter, mixer, DefaultLifecycle::default());
         TableCache { store, settings, blocks, tables }
     }
 
@@ -83,5 +84,77 @@ impl TableCache {
     /// Where blocks are cached.
     pub(crate) fn blocks(&self) -> &dyn Cache {
         &*self.blocks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::base::comparator::{InternalOrder, UserOrder};
+    use crate::base::key::{InternalKey, SeqNo, ValueKind};
+    use crate::env::Env;
+    use crate::env::site::Site;
+    use crate::format::table::compress::Compression;
+    use crate::format::table::{GetOptions, TableBuilder, TableSettings};
+    use crate::store::block_cache::BlockCache;
+    use crate::store::local::LocalStore;
+
+    fn key(number: u64) -> InternalKey {
+        InternalKey::new(&number.to_be_bytes(), SeqNo(1), ValueKind::Value)
+    }
+
+    /// A cache of `tables_max` tables over a store with tables 1 to `count`, each holding its own
+    /// number; and the size they all have.
+    fn cache(count: u64, tables_max: usize) -> (Arc<dyn TableStore>, TableCache, u64) {
+        let file_system = Env::memory().file_system;
+        file_system.create_dir(Path::new("db"), Site::DbDirCreate).unwrap();
+        let store: Arc<dyn TableStore> = Arc::new(LocalStore::new(file_system, Path::new("db")));
+        let order = InternalOrder::new(UserOrder::Bytewise);
+        let settings = TableSettings {
+            order: order.clone(),
+            block_bytes: 4096,
+            restart_interval: 16,
+            compression: Compression::None,
+            filter: None,
+        };
+        let mut size = 0;
+        for number in 1..=count {
+            let file = store.create(FileNumber(number)).unwrap();
+            let mut builder = TableBuilder::new(file, settings.clone());
+            builder.add(key(number).as_bytes(), b"value").unwrap();
+            size = builder.finish().unwrap().bytes;
+        }
+        let blocks = Arc::new(BlockCache::new(1 << 20));
+        let read = ReadSettings { order, filter: None };
+        (store.clone(), TableCache::new(store, read, blocks, tables_max), size)
+    }
+
+    #[test]
+    fn tables_stay_open_until_evicted_and_never_more_than_allowed() {
+        let (store, cache, size) = cache(40, 8);
+        let first = cache.get(FileNumber(1), size).unwrap();
+        assert!(Arc::ptr_eq(&first, &cache.get(FileNumber(1), size).unwrap()));
+        for number in 1..=40 {
+            let table = cache.get(FileNumber(number), size).unwrap();
+            let found = table.get(key(number).as_bytes(), GetOptions::default(), |_, _| ());
+            assert!(found.unwrap().is_some(), "each table has blocks of its own in the cache");
+            assert!(cache.len() <= 8);
+        }
+        cache.evict(FileNumber(40));
+        store.remove(FileNumber(40)).unwrap();
+        assert!(cache.get(FileNumber(40), size).err().unwrap().is_not_found());
+        // Whoever holds a table reads on, evicted or not.
+        assert!(first.get(key(1).as_bytes(), GetOptions::default(), |_, _| ()).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_size_other_than_the_manifests_is_corruption() {
+        let (_, cache, size) = cache(1, 8);
+        let error = cache.get(FileNumber(1), size + 1).err().unwrap();
+        assert!(error.is_corruption());
+        assert!(error.file().unwrap().ends_with("000001.ldb"));
+        assert!(cache.get(FileNumber(1), size).is_ok());
     }
 }

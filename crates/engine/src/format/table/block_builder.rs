@@ -81,7 +81,8 @@ impl BlockBuilder {
         self.last_key.clear();
     }
 
-    /// A whole block with its own restarts, for the small ones.
+    /// A whole block of these entries.
+    #[cfg(test)]
     pub(crate) fn build<'a>(
         restart_interval: usize,
         entries: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,

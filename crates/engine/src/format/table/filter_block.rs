@@ -45,7 +45,10 @@ pub(crate) struct FilterBlockBuilder {
 enum Keys {
     /// Four bytes a key are enough for the built-in filter.
     Hashes(Vec<u32>),
-    Whole { bytes: Vec<u8>, ends: Vec<usize> },
+    Whole {
+        bytes: Vec<u8>,
+        ends: Vec<usize>,
+    },
 }
 
 impl FilterBlockBuilder {
@@ -80,11 +83,6 @@ impl FilterBlockBuilder {
         }
     }
 
-    /// An estimate of the block's size, for cutting tables.
-    pub(crate) fn keys(&self) -> usize {
-        self.keys.len()
-    }
-
     pub(crate) fn finish(self) -> Vec<u8> {
         let last_offset = self.blocks.last().map_or(0, |&(offset, _)| offset);
         let base_lg = match self.span {
@@ -99,10 +97,10 @@ impl FilterBlockBuilder {
             if next.0 >> base_lg == offset >> base_lg && next.0 != u64::MAX {
                 continue;
             }
-            // Spans where no block starts get an empty filter, which matches nothing.
+            // Spans without keys get an empty filter, which matches nothing.
             starts.resize((offset >> base_lg) as usize, to_u32(out.len()));
-            starts.push(to_u32(out.len()));
             if first < next.1 {
+                starts.push(to_u32(out.len()));
                 self.keys.create(&self.filter, first..next.1, &mut out);
             }
             first = next.1;
@@ -199,5 +197,101 @@ impl FilterBlock {
     /// Memory that it takes.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::base::hash::hash;
+    use crate::format::table::filter::FilterPolicy;
+
+    /// Keeps whole hashes, so that a match is no accident.
+    struct Hashes;
+
+    impl FilterPolicy for Hashes {
+        fn name(&self) -> &str {
+            "test.Hashes"
+        }
+        fn create_filter(&self, keys: &[&[u8]], out: &mut Vec<u8>) {
+            for key in keys {
+                put_fixed32(out, hash(key, 1));
+            }
+        }
+        fn may_match(&self, key: &[u8], filter: &[u8]) -> bool {
+            filter.chunks_exact(4).any(|word| word == hash(key, 1).to_le_bytes())
+        }
+    }
+
+    fn policy() -> Filter {
+        Filter::Custom(Arc::new(Hashes))
+    }
+
+    fn build(span: FilterSpan, blocks: &[(u64, &[&str])]) -> FilterBlock {
+        let mut builder = FilterBlockBuilder::new(policy(), span);
+        for (offset, keys) in blocks {
+            builder.start_block(*offset);
+            keys.iter().for_each(|key| builder.add_key(key.as_bytes()));
+        }
+        FilterBlock::parse(policy(), builder.finish()).unwrap()
+    }
+
+    fn matches<'a>(block: &FilterBlock, offset: u64, keys: &[&'a str]) -> Vec<&'a str> {
+        keys.iter().copied().filter(|key| block.may_match(offset, key.as_bytes())).collect()
+    }
+
+    const KEYS: [&str; 6] = ["foo", "bar", "box", "hello", "missing", "other"];
+
+    #[test]
+    fn empty() {
+        let builder = FilterBlockBuilder::new(policy(), FilterSpan::Offsets(11));
+        let bytes = builder.finish();
+        assert_eq!(bytes, [0, 0, 0, 0, 11]);
+        let block = FilterBlock::parse(policy(), bytes).unwrap();
+        assert!(block.may_match(0, b"foo") && block.may_match(100_000, b"foo"));
+    }
+
+    #[test]
+    fn blocks_of_one_span_share_a_filter() {
+        let blocks = [(100, &["foo", "bar", "box"][..]), (200, &["box"]), (300, &["hello"])];
+        let block = build(FilterSpan::Offsets(11), &blocks);
+        assert_eq!(matches(&block, 100, &KEYS), ["foo", "bar", "box", "hello"]);
+    }
+
+    #[test]
+    fn spans_have_filters_of_their_own() {
+        let blocks =
+            [(0, &["foo"][..]), (2000, &["bar"]), (3100, &["box"]), (9000, &["box", "hello"])];
+        let block = build(FilterSpan::Offsets(11), &blocks);
+        assert_eq!(matches(&block, 0, &KEYS), ["foo", "bar"]);
+        assert_eq!(matches(&block, 2000, &KEYS), ["foo", "bar"]);
+        assert_eq!(matches(&block, 3100, &KEYS), ["box"]);
+        assert_eq!(matches(&block, 4100, &KEYS), Vec::<&str>::new());
+        assert_eq!(matches(&block, 9000, &KEYS), ["box", "hello"]);
+        assert_eq!(matches(&block, 1 << 40, &KEYS), KEYS);
+    }
+
+    #[test]
+    fn one_filter_covers_tables_of_any_size() {
+        for far in [5000, (1 << 30) - 1, 1 << 30, 1 << 45] {
+            let block = build(FilterSpan::Table, &[(0, &["foo"]), (far, &["bar"])]);
+            assert_eq!(block.filters, 1);
+            assert!(block.is_whole_table(far));
+            assert_eq!(matches(&block, far, &KEYS), ["foo", "bar"]);
+        }
+    }
+
+    #[test]
+    fn nonsense_matches_or_is_no_filter() {
+        assert!(FilterBlock::parse(policy(), vec![0; 4]).is_none());
+        assert!(FilterBlock::parse(policy(), vec![9, 0, 0, 0, 11]).is_none());
+        let parse = |bytes: &[u8]| FilterBlock::parse(policy(), bytes.to_vec()).unwrap();
+        let backwards = [7, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 11];
+        assert!(parse(&backwards[4..]).may_match(0, b"foo"));
+        assert!(parse(&backwards).may_match(0, b"foo"));
+        let shift = [0, 0, 0, 0, 0, 0, 0, 0, 200];
+        assert!(parse(&shift).may_match(u64::MAX, b"foo"));
     }
 }

@@ -30,32 +30,27 @@ impl Index {
     /// Takes the content of an index block; `file_bytes` bounds its handles.
     pub(crate) fn parse(bytes: Vec<u8>, order: &InternalOrder, file_bytes: u64) -> Result<Self> {
         let block = Block::new(bytes)?;
-        let (mut entries, mut keys) = (0, Vec::new());
+        let mut entries = 0;
+        let mut first = None;
+        let mut shared = 0;
         block.for_each(|key, value| {
+            check_entry(key, value, file_bytes)?;
+            let user = user_key(key);
+            let first = first.get_or_insert_with(|| user.to_vec());
+            shared = if entries == 0 { user.len() } else { shared.min(common_prefix(first, user)) };
             entries += 1;
-            keys.push((key.to_vec(), value.to_vec()));
-            check_entry(key, value, file_bytes)
+            Ok(())
         })?;
-        // Every known writer puts a restart point at each index entry. Should another not, its
-        // index is laid out again.
-        let block = if block.restarts() == entries && all_restarts_whole(&block) {
-            block
-        } else {
-            let entries = keys.iter().map(|(key, value)| (&key[..], &value[..]));
-            Block::new(BlockBuilder::build(1, entries))?
-        };
-        let (mut common, mut prefixes) = (Vec::new(), Vec::new());
+        let block = if every_entry_restarts(&block, entries) { block } else { lay_out(&block)? };
+        let mut index =
+            Index { order: order.clone(), block, common: Vec::new(), prefixes: Vec::new() };
         if matches!(order.user, UserOrder::Bytewise) {
-            let mut users = keys.iter().map(|(key, _)| user_key(key));
-            let first = users.next().unwrap_or_default();
-            let shared = users.fold(first.len(), |len, user| len.min(common_prefix(first, user)));
-            common = first.get(..shared).unwrap_or_default().to_vec();
-            let past_common = |key| user_key(key).get(shared..).unwrap_or_default();
-            prefixes = keys.iter().map(|(key, _)| prefix(past_common(key))).collect();
+            index.common = first.unwrap_or_default();
+            index.common.truncate(shared);
+            let past_common = |at| user_key(index.key(at)).get(shared..).unwrap_or_default();
+            index.prefixes = (0..index.len()).map(|at| prefix(past_common(at))).collect();
         }
-        let entries = keys.len();
-        debug_assert!(prefixes.is_empty() || prefixes.len() == entries);
-        Ok(Index { order: order.clone(), block, common, prefixes })
+        Ok(index)
     }
 
     /// Count of data blocks.
@@ -84,13 +79,18 @@ impl Index {
 
     /// The entries whose prefix is that of `user`: all before are less, all after greater.
     fn narrow(&self, user: &[u8]) -> (usize, usize) {
-        let Some(rest) = user.strip_prefix(&self.common[..]) else {
+        let Some(past_common) = user.strip_prefix(&self.common[..]) else {
             let at = if user < &self.common[..] { 0 } else { self.len() };
             return (at, at);
         };
-        let wanted = prefix(rest);
+        let wanted = prefix(past_common);
         let left = self.prefixes.partition_point(|&prefix| prefix < wanted);
-        let equal = self.prefixes[left..].partition_point(|&prefix| prefix == wanted);
+        let (_, rest) = self.prefixes.split_at(left);
+        // Mostly none is equal; and searching again would cost as much as the search before.
+        let equal = match rest.first() {
+            Some(&first) if first == wanted => rest.partition_point(|&prefix| prefix == wanted),
+            _ => 0,
+        };
         (left, left + equal)
     }
 
@@ -120,13 +120,25 @@ fn check_entry(key: &[u8], value: &[u8], file_bytes: u64) -> Result<()> {
     Ok(())
 }
 
-fn all_restarts_whole(block: &Block) -> bool {
+/// As every known writer has it.
+fn every_entry_restarts(block: &Block, entries: usize) -> bool {
     let mut at = 0;
-    (0..block.restarts()).all(|index| {
-        let here = block.restart(index) == at && block.restart_key(index).is_ok();
-        at = block.entry_at(at).map_or(usize::MAX, |entry| entry.value.end);
-        here
-    })
+    block.restarts() == entries
+        && (0..entries).all(|index| {
+            let here = block.restart(index) == at && block.restart_key(index).is_ok();
+            at = block.entry_at(at).map_or(usize::MAX, |entry| entry.value.end);
+            here
+        })
+}
+
+/// The same entries, each with a restart point.
+fn lay_out(block: &Block) -> Result<Block> {
+    let mut builder = BlockBuilder::new(1);
+    block.for_each(|key, value| {
+        builder.add(key, value);
+        Ok(())
+    })?;
+    Block::new(builder.finish().to_vec())
 }
 
 #[cold]

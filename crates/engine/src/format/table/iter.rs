@@ -25,7 +25,7 @@ impl Default for ScanOptions {
 }
 
 impl ScanOptions {
-    /// For the scans of users.
+    /// For users' scans, as their options have it.
     pub(crate) fn for_reads(verify: bool, fill_cache: bool) -> Self {
         ScanOptions { verify, fill_cache, ahead: Ahead::WhenSequential }
     }

@@ -26,6 +26,9 @@ use crate::format::table::properties::{PROPERTIES_KEY, TableProperties};
 /// Read in one go when a table is opened: enough for the parts behind the data of usual tables.
 const TAIL_BYTES: u64 = 64 << 10;
 
+/// A thread keeps this much memory for its next key, and no more.
+const KEY_BYTES_KEPT: usize = 64 << 10;
+
 /// What all tables of a database are read with.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadSettings {
@@ -118,10 +121,11 @@ impl Table {
         let cached = self.block(handle, options)?;
         let mut key = KEY.take();
         let result = cached.block.find(&self.settings.order, target, &mut key);
-        let result = result.map(|entry| {
-            entry.map(|(_, entry)| found(&key, cached.block.slice(entry.value)))
-        });
-        KEY.set(key);
+        let result = result
+            .map(|entry| entry.map(|(_, entry)| found(&key, cached.block.slice(entry.value))));
+        if key.capacity() <= KEY_BYTES_KEPT {
+            KEY.set(key);
+        }
         result.map_err(|error| self.in_block(error, handle))
     }
 
@@ -232,9 +236,10 @@ impl Parts {
         let footer = Footer::decode(tail.bytes.get(footer_at..).unwrap_or_default())?;
         let index = Index::parse(tail.block(footer.index)?, &settings.order, file.len())
             .map_err(|error| error.at(footer.index.offset))?;
-        let filter_key = settings.filter.as_ref().map(|filter| {
-            [FILTER_PREFIX.as_bytes(), filter.name().as_bytes()].concat()
-        });
+        let filter_key = settings
+            .filter
+            .as_ref()
+            .map(|filter| [FILTER_PREFIX.as_bytes(), filter.name().as_bytes()].concat());
         let (mut filter_at, mut properties_at) = (None, None);
         Block::new(tail.block(footer.metaindex)?)
             .and_then(|metaindex| {
@@ -276,7 +281,8 @@ impl<'a> Tail<'a> {
         let mut bytes = vec![0; (file.len() - start) as usize];
         let read = file.read_at(&mut bytes, start)?;
         if read < bytes.len() {
-            let message = format!("file has {} bytes, expected {}", start + read as u64, file.len());
+            let message =
+                format!("file has {} bytes, expected {}", start + read as u64, file.len());
             return Err(Error::corruption(message));
         }
         Ok(Tail { file, start, bytes })

@@ -18,7 +18,8 @@ pub(crate) fn verify(table: &Arc<Table>) -> Result<TableProperties> {
 }
 
 fn check(table: &Arc<Table>) -> Result<TableProperties> {
-    let mut counted = TableProperties { data_blocks: table.index().len() as u64, ..Default::default() };
+    let mut counted =
+        TableProperties { data_blocks: table.index().len() as u64, ..Default::default() };
     let mut iter = table.iter(ScanOptions::for_compaction());
     let mut before: Vec<u8> = Vec::new();
     iter.seek_to_first()?;
