@@ -12,8 +12,8 @@ mod memtable;
 mod store;
 mod version;
 
-pub use base::error::{Error, ErrorKind, Result};
 pub use base::comparator::{BytewiseComparator, Comparator};
+pub use base::error::{Error, ErrorKind, Result};
 pub use base::event::{Dropped, Event, EventListener, RecoveryReport, StallCause};
 pub use base::key::{SeqNo, ValueKind};
 pub use base::metrics::Metrics;

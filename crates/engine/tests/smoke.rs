@@ -2,7 +2,12 @@
 use siltstone::{Db, Env, Options, ReadOptions, WriteBatch, WriteOptions};
 
 fn options(env: &Env) -> Options {
-    Options { create_if_missing: true, env: env.clone(), write_buffer_size: 64 << 10, ..Default::default() }
+    Options {
+        create_if_missing: true,
+        env: env.clone(),
+        write_buffer_size: 64 << 10,
+        ..Default::default()
+    }
 }
 
 #[test]

@@ -85,9 +85,9 @@ fn leapfrogged(
 ) -> bool {
     let on_the_way = place.slot < to || (place.slot == to && to.is_sorted());
     on_the_way
-        && taken.iter().any(|(other, carried)| {
-            *other < place && range_of(carried).meets(order, table)
-        })
+        && taken
+            .iter()
+            .any(|(other, carried)| *other < place && range_of(carried).meets(order, table))
 }
 
 pub(crate) fn range_of(table: &TableMeta) -> KeyRange<'_> {

@@ -57,13 +57,7 @@ impl InFlight {
         let (low, high) = hull(order, closed.tables.iter().map(|(_, table)| &**table));
         let tables: Vec<_> = closed.tables.iter().map(|(_, table)| table.number).collect();
         self.tables.extend(&tables);
-        self.jobs.push(Running {
-            id,
-            to,
-            from_key: low.to_vec(),
-            to_key: high.to_vec(),
-            tables,
-        });
+        self.jobs.push(Running { id, to, from_key: low.to_vec(), to_key: high.to_vec(), tables });
     }
 
     pub(crate) fn end(&mut self, id: u64) {

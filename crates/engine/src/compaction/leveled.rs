@@ -114,9 +114,8 @@ impl Leveled {
 
     /// Takes further tables of the upper level along where that adds nothing to read in the target.
     fn expand(&self, view: &PickView<'_>, closed: Closed, to: Slot) -> Closed {
-        let target_tables = |closed: &Closed| {
-            closed.tables.iter().filter(|(place, _)| place.slot == to).count()
-        };
+        let target_tables =
+            |closed: &Closed| closed.tables.iter().filter(|(place, _)| place.slot == to).count();
         let from = closed.tables[0].0.slot;
         let (low, high) =
             closure::hull(view.order, closed.tables.iter().map(|(_, table)| &**table));
@@ -193,7 +192,10 @@ impl CompactionPolicy for Leveled {
         let past_limit = |level: Level| {
             version.level_bytes(level).saturating_sub(self.settings.level_limit(level))
         };
-        Level::all().filter(|level| *level > Level::ZERO && *level < Level::LAST).map(past_limit).sum()
+        Level::all()
+            .filter(|level| *level > Level::ZERO && *level < Level::LAST)
+            .map(past_limit)
+            .sum()
     }
 
     fn observe(&mut self, event: PolicyEvent) {
@@ -215,10 +217,8 @@ fn level0_seed(view: &PickView<'_>) -> Option<Vec<FileNumber>> {
         let (low, high) = closure::hull(view.order, taken.iter().map(|table| &***table));
         let range = crate::version::KeyRange::closed(low, high);
         let meeting = view.version.overlapping(view.order, Slot::L0, range);
-        let meeting: Vec<_> = meeting
-            .into_iter()
-            .filter(|table| !view.in_flight.is_busy(table.number))
-            .collect();
+        let meeting: Vec<_> =
+            meeting.into_iter().filter(|table| !view.in_flight.is_busy(table.number)).collect();
         if meeting.len() == taken.len() {
             return Some(taken.iter().map(|table| table.number).collect());
         }

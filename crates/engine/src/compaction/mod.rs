@@ -14,13 +14,12 @@ pub(crate) mod merge;
 pub(crate) mod policy;
 pub(crate) mod retention;
 
-
 use crate::base::slot::Slot;
 use crate::format::filename::FileNumber;
 
 /// What a policy wants done. The engine adds what the rules demand.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub(crate) enum Plan {
     /// Tables change their slot; no byte is copied.
     Move {
         /// The tables.

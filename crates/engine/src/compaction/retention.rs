@@ -41,9 +41,9 @@ impl<'a> Retention<'a> {
     /// tables after the target, slot by slot; `sorted` ones may be searched with a cursor.
     pub(crate) fn new(order: &'a UserOrder, snapshots: &'a [SeqNo], below: &'a [Tables]) -> Self {
         let cursor = |tables: &'a Tables| {
-            let disjoint = tables.windows(2).all(|pair| {
-                order.compare(pair[0].largest.user(), pair[1].smallest.user()).is_lt()
-            });
+            let disjoint = tables
+                .windows(2)
+                .all(|pair| order.compare(pair[0].largest.user(), pair[1].smallest.user()).is_lt());
             Cursor { tables, sorted_from: disjoint.then_some(0) }
         };
         Retention {

@@ -118,7 +118,11 @@ impl Db {
     /// # Errors
     ///
     /// As [`get`](Db::get); `InvalidArgument` for a snapshot of another database.
-    pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Vec<u8>>> {
+    pub fn get_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &ReadOptions,
+    ) -> Result<Option<Vec<u8>>> {
         self.read(key, options, <[u8]>::to_vec)
     }
 

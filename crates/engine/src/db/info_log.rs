@@ -78,24 +78,33 @@ impl EventListener for InfoLog {
 /// An event as a line; `None` for those that come too often to be worth one.
 fn describe(event: &Event) -> Option<String> {
     Some(match event {
-        Event::Opened { recovery } => format!(
-            "Opened: {} log(s) replayed, {} batches, last sequence {}, {} torn byte(s), {} ms",
-            recovery.wals.len(),
-            recovery.batches,
-            recovery.last_seqno,
-            recovery.torn_bytes,
-            recovery.elapsed.as_millis(),
-        ) + &recovery
-            .dropped
-            .iter()
-            .map(|part| {
-                format!("; dropped {} byte(s) of {} from byte {}: {}", part.bytes,
-                    part.file.display(), part.offset, part.reason)
-            })
-            .collect::<String>(),
+        Event::Opened { recovery } => {
+            format!(
+                "Opened: {} log(s) replayed, {} batches, last sequence {}, {} torn byte(s), {} ms",
+                recovery.wals.len(),
+                recovery.batches,
+                recovery.last_seqno,
+                recovery.torn_bytes,
+                recovery.elapsed.as_millis(),
+            ) + &recovery
+                .dropped
+                .iter()
+                .map(|part| {
+                    format!(
+                        "; dropped {} byte(s) of {} from byte {}: {}",
+                        part.bytes,
+                        part.file.display(),
+                        part.offset,
+                        part.reason
+                    )
+                })
+                .collect::<String>()
+        }
         Event::FlushFinished { job, table, bytes, elapsed } => match table {
-            Some(table) => format!("Level-0 table #{table}: {bytes} bytes OK (job {job}, {} us)",
-                elapsed.as_micros()),
+            Some(table) => format!(
+                "Level-0 table #{table}: {bytes} bytes OK (job {job}, {} us)",
+                elapsed.as_micros()
+            ),
             None => format!("Flush of an empty memtable (job {job})"),
         },
         Event::CompactionStarted { job, inputs, target_level } => {
@@ -108,7 +117,13 @@ fn describe(event: &Event) -> Option<String> {
             format!("Moved {} to level {target_level} (job {job})", outputs.join(", "))
         }
         Event::CompactionFinished {
-            job, target_level, outputs, bytes_read, bytes_written, elapsed, ..
+            job,
+            target_level,
+            outputs,
+            bytes_read,
+            bytes_written,
+            elapsed,
+            ..
         } => format!(
             "Compacted to {} table(s) at level {target_level}: {bytes_read} bytes read, \
              {bytes_written} written, {} us (job {job})",

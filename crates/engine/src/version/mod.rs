@@ -16,7 +16,6 @@ pub(crate) mod manifest_log;
 pub(crate) mod recover;
 pub(crate) mod table_meta;
 
-
 use std::sync::Arc;
 
 use crate::base::comparator::UserOrder;

@@ -12,9 +12,9 @@ use crate::format::filename::{FileName, FileNumber};
 use crate::format::manifest::current::parse_current;
 use crate::format::manifest::edit::VersionEdit;
 use crate::format::manifest::reader::ManifestReader;
+use crate::version::Version;
 use crate::version::builder::{Change, VersionBuilder};
 use crate::version::check;
-use crate::version::Version;
 use crate::version::table_meta::{Graveyard, TableMeta};
 
 /// CURRENT holds one file name; anything longer is not ours to read into memory.

@@ -77,10 +77,8 @@ impl Core {
         let built = self.write_table(memtable, number).inspect_err(|_| {
             let _ = self.store.remove(number);
         })?;
-        let stats = TableStats {
-            entries: built.properties.entries,
-            deletions: built.properties.deletions,
-        };
+        let stats =
+            TableStats { entries: built.properties.entries, deletions: built.properties.deletions };
         let bounds = (built.smallest, built.largest);
         let meta = TableMeta::new(number, built.bytes, bounds, Arc::clone(&self.graveyard));
         meta.learn_stats(stats);

@@ -119,11 +119,7 @@ impl Core {
 /// A whole version as one edit, the way every manifest begins.
 pub(crate) fn snapshot_of(version: &Version, comparator: &str, header: VersionEdit) -> VersionEdit {
     let added = version.tables().map(|(slot, table)| new_table(&(slot, Arc::clone(table))));
-    VersionEdit {
-        comparator: Some(comparator.to_owned()),
-        added: added.collect(),
-        ..header
-    }
+    VersionEdit { comparator: Some(comparator.to_owned()), added: added.collect(), ..header }
 }
 
 fn new_table((slot, table): &(Slot, Arc<TableMeta>)) -> (Slot, NewTable) {

@@ -51,7 +51,10 @@ impl Core {
         }
     }
 
-    fn switch_for_flush(&self, committer: &mut crate::db::write::committer::Committer) -> Result<()> {
+    fn switch_for_flush(
+        &self,
+        committer: &mut crate::db::write::committer::Committer,
+    ) -> Result<()> {
         self.make_room(committer, 0)?;
         if committer.inserter.table().is_empty() {
             return Ok(());
@@ -119,9 +122,8 @@ impl Core {
         for (slot, table) in version.tables().filter(|(slot, _)| slot.is_sorted()) {
             let has_deletions = table.stats().is_some_and(|stats| stats.deletions > 0);
             let own = crate::compaction::closure::range_of(table);
-            let bottom = !version
-                .tables()
-                .any(|(deeper, other)| deeper > slot && own.meets(order, other));
+            let bottom =
+                !version.tables().any(|(deeper, other)| deeper > slot && own.meets(order, other));
             if has_deletions && bottom && range.meets(order, table) {
                 let plan = Plan::Merge { inputs: vec![table.number], to: slot };
                 self.run_plan(|version, _| still_there(&plan, version))?;

@@ -59,12 +59,7 @@ impl Lanes {
         Ok(lanes)
     }
 
-    fn spawn(
-        &mut self,
-        core: &Arc<Core>,
-        name: String,
-        work: fn(&Core) -> Worked,
-    ) -> Result<()> {
+    fn spawn(&mut self, core: &Arc<Core>, name: String, work: fn(&Core) -> Worked) -> Result<()> {
         let lane_core = Arc::clone(core);
         let lane = move || lane_core.run_lane(work);
         self.0.push(core.env.threads.spawn(&name, Box::new(lane))?);

@@ -37,8 +37,8 @@ impl Core {
     }
 
     fn sync_committer(&self, committer: &mut Committer) -> Result<()> {
-        let poisoned = committer.wal.is_poisoned()
-            || committer.older.iter().any(|wal| wal.is_poisoned());
+        let poisoned =
+            committer.wal.is_poisoned() || committer.older.iter().any(|wal| wal.is_poisoned());
         if poisoned { Ok(()) } else { committer.sync(self) }
     }
 }

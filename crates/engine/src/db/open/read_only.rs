@@ -31,7 +31,8 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Arc<Core>> {
             Ok(Some(core)) => return Ok(Arc::new(core)),
             Ok(None) if attempt < ATTEMPTS => {}
             // The files of one look belong together or are gone; both can be told by looking again.
-            Err(error) if attempt < ATTEMPTS && (error.is_not_found() || error.is_corruption()) => {}
+            Err(error) if attempt < ATTEMPTS && (error.is_not_found() || error.is_corruption()) => {
+            }
             Ok(None) => {
                 let message = "the database changes faster than it can be read; try again";
                 let kind = crate::base::error::ErrorKind::Io;

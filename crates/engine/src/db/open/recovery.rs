@@ -48,7 +48,11 @@ const FIRST_FILE: FileNumber = FileNumber(2);
 /// Where logs go of which recovery dropped a part.
 const LOST_FOLDER: &str = "lost";
 
-pub(crate) fn create(dir: &Path, options: Options, (settings, listeners, lock): Prepared) -> Result<Core> {
+pub(crate) fn create(
+    dir: &Path,
+    options: Options,
+    (settings, listeners, lock): Prepared,
+) -> Result<Core> {
     let graveyard = Arc::new(Graveyard::new());
     let (memtable, inserter) = MemTable::new(settings.order.user.clone(), options.env.seed);
     let greatest = Files::list(&*options.env.file_system, dir)?.greatest_number();
@@ -58,7 +62,11 @@ pub(crate) fn create(dir: &Path, options: Options, (settings, listeners, lock): 
     Ok(core)
 }
 
-pub(crate) fn recover(dir: &Path, options: Options, (settings, listeners, lock): Prepared) -> Result<Core> {
+pub(crate) fn recover(
+    dir: &Path,
+    options: Options,
+    (settings, listeners, lock): Prepared,
+) -> Result<Core> {
     let begin_time = options.env.clock.now();
     let graveyard = Arc::new(Graveyard::new());
     let fs = Arc::clone(&options.env.file_system);

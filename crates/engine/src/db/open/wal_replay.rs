@@ -178,7 +178,8 @@ impl<'a> WalReplay<'a> {
         for wal in later.iter().filter(|wal| **wal != place.wal) {
             let file = self.fs.open(&FileName::Wal(*wal).in_dir(self.dir))?;
             let reason = format!("it goes on behind what is missing in {}", path.display());
-            let dropped = Dropped { file: file.path().to_owned(), offset: 0, bytes: file.len(), reason };
+            let dropped =
+                Dropped { file: file.path().to_owned(), offset: 0, bytes: file.len(), reason };
             self.report.dropped.push(dropped);
         }
         let Broken { offset, bytes, reason, .. } = place;
@@ -193,8 +194,8 @@ impl<'a> WalReplay<'a> {
             Err(error) => return Taken::Bad(error),
         };
         let next = self.last.unwrap_or(self.settings.baseline).plus(1);
-        let vouched = before == Before::Nothing
-            || (before == Before::OtherLogs && is_sync_mark(record));
+        let vouched =
+            before == Before::Nothing || (before == Before::OtherLogs && is_sync_mark(record));
         if batch.seqno() > next && !vouched {
             let reason = format!("writes {next} to {} are missing", batch.seqno().0 - 1);
             return Taken::Hole(reason);

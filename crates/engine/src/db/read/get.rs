@@ -44,7 +44,7 @@ impl Core {
         {
             let event = PolicyEvent::SeeksSpent { slot, table: table.number };
             self.state.lock().policy.observe(event);
-            self.work.notify_all();
+            self.ring_for_work();
         }
         Ok(match answer.hit {
             Some(Hit::Value(value)) => Some(value),

@@ -257,11 +257,7 @@ impl DbIterator {
     /// after what lies before them.
     fn turn_forward(&mut self) -> Result<()> {
         self.direction = Direction::Forward;
-        if self.merged.valid() {
-            self.merged.next()
-        } else {
-            self.merged.seek_to_first()
-        }
+        if self.merged.valid() { self.merged.next() } else { self.merged.seek_to_first() }
     }
 
     /// `merged` stands on the current entry: moves it before all entries of its user key.

@@ -50,8 +50,7 @@ impl Core {
             }
             self.env.clock.sleep(delay);
             self.counters.stall_l0_slowdown_micros.add(delay.as_micros() as u64);
-            self.listeners
-                .tell(&Event::Stalled { cause: StallCause::L0Slowdown, elapsed: delay });
+            self.listeners.tell(&Event::Stalled { cause: StallCause::L0Slowdown, elapsed: delay });
         }
         Ok(())
     }
@@ -128,7 +127,7 @@ impl Core {
         state.wals.push(number);
         self.publish(&state);
         drop(state);
-        self.work.notify_all();
+        self.ring_for_work();
         Ok(())
     }
 

@@ -35,7 +35,7 @@ pub(crate) mod verify;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use builder::{TableBuilder, TableSettings, TableSummary};
+pub(crate) use builder::{TableBuilder, TableSettings};
 pub(crate) use iter::{ScanOptions, TableIter};
 pub(crate) use reader::{GetOptions, ReadSettings, Table};
 
