@@ -18,12 +18,18 @@ pub(crate) struct JobContext<'a> {
     pub(crate) order: &'a InternalOrder,
     pub(crate) cache: &'a Arc<TableCache>,
     pub(crate) store: &'a Arc<dyn TableStore>,
-    pub(crate) table: &'a TableSettings,
+    pub(crate) bottom_table: &'a TableSettings,
+    pub(crate) upper_table: &'a TableSettings,
     pub(crate) new_number: &'a (dyn Fn() -> FileNumber + Sync),
     pub(crate) cancelled: &'a AtomicBool,
 }
 
 impl JobContext<'_> {
+    /// How a job's tables are laid out.
+    pub(crate) fn table_settings(&self, job: &Job) -> &TableSettings {
+        if job.below.is_empty() { self.bottom_table } else { self.upper_table }
+    }
+
     /// Called at every block's worth of work.
     pub(crate) fn check_cancelled(&self) -> Result<()> {
         // Pairs with nothing: a job that sees the flag late only works a little longer.

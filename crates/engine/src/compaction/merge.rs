@@ -12,7 +12,7 @@ use crate::compaction::executor::JobContext;
 use crate::compaction::job::{Built, Job, Output};
 use crate::compaction::retention::{Retention, Verdict};
 use crate::format::filename::FileNumber;
-use crate::format::table::{ScanOptions, TableBuilder};
+use crate::format::table::{ScanOptions, TableBuilder, TableSettings};
 use crate::version::level_iter::{LevelIter, Source};
 use crate::version::table_meta::TableStats;
 
@@ -21,7 +21,8 @@ const CANCEL_INTERVAL: u64 = 1024;
 
 pub(crate) fn run(job: &Job, context: &JobContext<'_>) -> Result<Output> {
     let mut input = inputs(job, context)?;
-    let mut output = Writer { context, open: None, done: Output::default() };
+    let settings = context.table_settings(job);
+    let mut output = Writer { context, settings, open: None, done: Output::default() };
     let merged = merge(job, context, &mut input, &mut output);
     match merged.and_then(|()| output.finish()) {
         Ok(mut done) => {
@@ -94,6 +95,7 @@ fn inputs(job: &Job, context: &JobContext<'_>) -> Result<MergingIter<Source>> {
 /// Writes output tables one after the other.
 struct Writer<'a> {
     context: &'a JobContext<'a>,
+    settings: &'a TableSettings,
     open: Option<(FileNumber, TableBuilder)>,
     done: Output,
 }
@@ -107,7 +109,7 @@ impl Writer<'_> {
         if self.open.is_none() {
             let number = (self.context.new_number)();
             let file = self.context.store.create(number)?;
-            let builder = TableBuilder::new(file, self.context.table.clone());
+            let builder = TableBuilder::new(file, self.settings.clone());
             self.open = Some((number, builder));
         }
         let (_, builder) = self.open.as_mut().expect("opened just above");

@@ -161,7 +161,8 @@ impl Core {
             order: &self.settings.order,
             cache: &self.tables,
             store: &self.store,
-            table: &self.settings.table,
+            bottom_table: &self.settings.bottom_table,
+            upper_table: &self.settings.upper_table,
             new_number: numbers,
             cancelled: &self.cancelled,
         }

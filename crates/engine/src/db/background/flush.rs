@@ -87,7 +87,7 @@ impl Core {
 
     fn write_table(&self, memtable: &Arc<MemTable>, number: FileNumber) -> Result<TableSummary> {
         let file = self.store.create(number)?;
-        let mut builder = TableBuilder::new(file, self.settings.table.clone());
+        let mut builder = TableBuilder::new(file, self.settings.upper_table.clone());
         let mut iter = memtable.iter();
         iter.seek_to_first()?;
         while iter.valid() {
