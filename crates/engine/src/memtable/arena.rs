@@ -46,7 +46,7 @@ struct Chunk {
     bytes: usize,
 }
 
-const _: () = assert!(align_of::<Chunk>() == ALIGN && size_of::<Chunk>() % ALIGN == 0);
+const _: () = assert!(align_of::<Chunk>() == ALIGN && size_of::<Chunk>().is_multiple_of(ALIGN));
 
 impl Arena {
     /// What all memory is aligned to.

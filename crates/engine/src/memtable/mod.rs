@@ -48,7 +48,6 @@ pub(crate) enum Found<'a> {
 
 impl MemTable {
     /// An empty memtable and its inserter. The shape of the search structure follows from `seed`.
-    #[expect(clippy::new_ret_no_self, reason = "the table and the right to write it come apart")]
     pub(crate) fn new(order: UserOrder, seed: u64) -> (Arc<Self>, Inserter) {
         let (list, writer) = SkipList::new(order, seed);
         let table = Arc::new(MemTable {

@@ -208,7 +208,7 @@ fn check(order: &InternalOrder, children: Vec<Vec<Vec<u8>>>, steps: Vec<Step>) {
     model.sort_by(|a, b| order.compare(&a.0, &b.0)); // Stable: ties stay by child.
     let mut iter = MergingIter::new(order.clone(), children);
     let mut at: Option<usize> = None;
-    let mut compare = |iter: &MergingIter<VecIter>, at: &mut Option<usize>| {
+    let compare = |iter: &MergingIter<VecIter>, at: &mut Option<usize>| {
         *at = at.filter(|&at| at < model.len());
         let found = iter.valid().then(|| (iter.key().to_vec(), iter.value().to_vec()));
         assert_eq!(found, at.map(|at| model[at].clone()));
