@@ -8,8 +8,13 @@
 //!
 //! Positions within a sorted slot count as order: of two tables that share a border key (LevelDB
 //! wrote such), the right-hand one is the older and comes along.
+//!
+//! Tables are carried towards greater places only, so one pass over the slots in search order finds
+//! all that would be leapfrogged; the hull can grow only by tables of the target, which comes last.
+//! Runs under the state lock: sorted slots are searched, not scanned.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::comparator::UserOrder;
@@ -18,76 +23,138 @@ use crate::format::filename::FileNumber;
 use crate::version::table_meta::TableMeta;
 use crate::version::{KeyRange, Place, Version};
 
-/// A set of tables of one version that may go to a target together.
-#[derive(Clone)]
+/// A set of tables of one version that may go to a target together, in search order.
+#[derive(Clone, Default)]
 pub(crate) struct Closed {
     pub(crate) tables: Vec<(Place, Arc<TableMeta>)>,
 }
 
-/// Completes `seed` for a journey to `to`; `None` if a seed table is gone or lies beyond the
-/// target.
+impl Closed {
+    pub(crate) fn metas(&self) -> impl Iterator<Item = &TableMeta> {
+        self.tables.iter().map(|(_, table)| &**table)
+    }
+
+    /// True if the tables may change their slot as they are: none has to be merged with one of the
+    /// target, and in a sorted target (A5) none with another.
+    pub(crate) fn may_move(&self, order: &UserOrder, to: Slot) -> bool {
+        if self.tables.iter().any(|(place, _)| place.slot == to) {
+            return false;
+        }
+        let mut tables: Vec<&TableMeta> = self.metas().collect();
+        tables.sort_by(|a, b| order.compare(a.smallest.user(), b.smallest.user()));
+        let disjoint = |pair: &[&TableMeta]| {
+            order.compare(pair[0].largest.user(), pair[1].smallest.user()).is_lt()
+        };
+        !to.is_sorted() || tables.windows(2).all(disjoint)
+    }
+}
+
+/// Completes `seed` for a journey to `to`; `None` if a seed table is gone, lies beyond the target,
+/// or cannot go there.
 pub(crate) fn close(
     order: &UserOrder,
     version: &Version,
     seed: &[FileNumber],
     to: Slot,
 ) -> Option<Closed> {
-    let mut rest: Vec<(Place, Arc<TableMeta>)> = Vec::new();
-    let mut taken: Vec<(Place, Arc<TableMeta>)> = Vec::new();
     let seed: HashSet<FileNumber> = seed.iter().copied().collect();
-    for (place, table) in version.placed() {
-        if place.slot > to {
-            break;
-        }
-        let entry = (place, Arc::clone(table));
-        if seed.contains(&table.number) { taken.push(entry) } else { rest.push(entry) }
-    }
-    if taken.is_empty() || taken.len() != seed.len() {
+    let on_the_way = version.placed().take_while(|(place, _)| place.slot <= to);
+    let found = on_the_way.filter(|(_, table)| seed.contains(&table.number));
+    let places: Vec<Place> = found.map(|(place, _)| place).take(seed.len()).collect();
+    if places.len() == seed.len() { close_places(order, version, &places, to) } else { None }
+}
+
+/// The same for a seed whose places, in search order, are known.
+pub(crate) fn close_places(
+    order: &UserOrder,
+    version: &Version,
+    seed: &[Place],
+    to: Slot,
+) -> Option<Closed> {
+    debug_assert!(seed.is_sorted());
+    let (first, last) = (seed.first()?.slot, seed.last()?.slot);
+    // Into level 0 only flushes go. What is in an `SstLog` slot cannot arrive there: it would come
+    // to stand before newer tables.
+    let receives = if to.is_sorted() { last <= to } else { to != Slot::L0 && last < to };
+    if !receives {
         return None;
     }
-    while grow(order, &mut taken, &mut rest, to) {}
-    taken.sort_by_key(|(place, _)| *place);
-    Some(Closed { tables: taken })
-}
-
-/// Takes along what the rules demand of `rest`; true if something came.
-fn grow(
-    order: &UserOrder,
-    taken: &mut Vec<(Place, Arc<TableMeta>)>,
-    rest: &mut Vec<(Place, Arc<TableMeta>)>,
-    to: Slot,
-) -> bool {
-    let (from, until) = hull(order, taken.iter().map(|(_, table)| &**table));
-    let (from, until) = (from.to_vec(), until.to_vec());
-    let hull = KeyRange::closed(&from, &until);
-    let before = taken.len();
-    let mut index = 0;
-    while index < rest.len() {
-        let (place, table) = &rest[index];
-        let in_target_hull = place.slot == to && to.is_sorted() && hull.meets(order, table);
-        if in_target_hull || leapfrogged(order, taken, *place, table, to) {
-            let entry = rest.swap_remove(index);
-            taken.push(entry);
-        } else {
-            index += 1;
+    let mut closed = Closed::default();
+    for slot in Slot::all().filter(|slot| first <= *slot && *slot <= to) {
+        let start = seed.partition_point(|place| place.slot < slot);
+        let end = seed.partition_point(|place| place.slot <= slot);
+        let seed = &seed[start..end];
+        match (slot == to, slot.is_sorted()) {
+            (false, true) => closed.take_on_the_way(order, version, slot, seed),
+            (false, false) => closed.take_older(order, version, slot, seed),
+            (true, true) => closed.take_hull(order, version, slot, seed),
+            (true, false) => {} // What arrives there goes to the front, past nothing.
         }
     }
-    taken.len() > before
+    Some(closed)
 }
 
-/// True if carrying the taken tables to `to` would take newer data past this one.
-fn leapfrogged(
-    order: &UserOrder,
-    taken: &[(Place, Arc<TableMeta>)],
-    place: Place,
-    table: &TableMeta,
-    to: Slot,
-) -> bool {
-    let on_the_way = place.slot < to || (place.slot == to && to.is_sorted());
-    on_the_way
-        && taken
-            .iter()
-            .any(|(other, carried)| *other < place && range_of(carried).meets(order, table))
+impl Closed {
+    /// Takes, of an unsorted slot on the way, the seed and what a table taken before overlaps.
+    fn take_older(&mut self, order: &UserOrder, version: &Version, slot: Slot, seed: &[Place]) {
+        for (position, table) in version.slot(slot).iter().enumerate() {
+            let place = Place { slot, position };
+            let range = range_of(table);
+            if seed.contains(&place) || self.metas().any(|carried| range.meets(order, carried)) {
+                self.tables.push((place, Arc::clone(table)));
+            }
+        }
+    }
+
+    /// The same of a sorted slot.
+    fn take_on_the_way(
+        &mut self,
+        order: &UserOrder,
+        version: &Version,
+        slot: Slot,
+        seed: &[Place],
+    ) {
+        let tables = version.slot(slot);
+        let seed = seed.iter().map(|place| place.position..place.position + 1);
+        let met = self.metas().map(|carried| range_of(carried).window(order, tables));
+        let mut stretches: Vec<Range<usize>> = seed.chain(met).collect();
+        stretches.sort_unstable_by_key(|stretch| stretch.start);
+        let mut done = 0;
+        for stretch in stretches {
+            let start = stretch.start.max(done);
+            if stretch.end <= start {
+                continue;
+            }
+            let shares_border = |right: &usize| {
+                let (left, right) = (&tables[*right - 1], &tables[*right]);
+                order.compare(left.largest.user(), right.smallest.user()).is_ge()
+            };
+            done = stretch.end + (stretch.end..tables.len()).take_while(shares_border).count();
+            self.take(version, slot, start..done);
+        }
+    }
+
+    /// Takes, of a sorted target, what meets the hull, which may grow by it.
+    fn take_hull(&mut self, order: &UserOrder, version: &Version, slot: Slot, seed: &[Place]) {
+        let tables = version.slot(slot);
+        let seed = seed.iter().map(|place| &**version.table_at(*place));
+        let mut bounds = hull(order, self.metas().chain(seed));
+        let met = loop {
+            let met = KeyRange::closed(bounds.0, bounds.1).window(order, tables);
+            let ends = tables[met.clone()].first().into_iter().chain(tables[met.clone()].last());
+            let wider = ends.fold(bounds, |bounds, table| hull_with(order, bounds, table));
+            if wider == bounds {
+                break met;
+            }
+            bounds = wider;
+        };
+        self.take(version, slot, met);
+    }
+
+    fn take(&mut self, version: &Version, slot: Slot, positions: Range<usize>) {
+        let places = positions.map(|position| Place { slot, position });
+        self.tables.extend(places.map(|place| (place, Arc::clone(version.table_at(place)))));
+    }
 }
 
 pub(crate) fn range_of(table: &TableMeta) -> KeyRange<'_> {
@@ -97,18 +164,22 @@ pub(crate) fn range_of(table: &TableMeta) -> KeyRange<'_> {
 /// The least and the greatest user key of some tables; there must be one.
 pub(crate) fn hull<'t>(
     order: &UserOrder,
-    tables: impl Iterator<Item = &'t TableMeta>,
+    mut tables: impl Iterator<Item = &'t TableMeta>,
 ) -> (&'t [u8], &'t [u8]) {
-    let mut bounds: Option<(&[u8], &[u8])> = None;
-    for table in tables {
-        let (low, high) = (table.smallest.user(), table.largest.user());
-        bounds = Some(match bounds {
-            None => (low, high),
-            Some((least, greatest)) => (
-                if order.compare(low, least).is_lt() { low } else { least },
-                if order.compare(high, greatest).is_gt() { high } else { greatest },
-            ),
-        });
-    }
-    bounds.expect("a hull is asked of at least one table")
+    let first = tables.next().expect("a hull is asked of at least one table");
+    tables.fold((first.smallest.user(), first.largest.user()), |hull, table| {
+        hull_with(order, hull, table)
+    })
+}
+
+fn hull_with<'t>(
+    order: &UserOrder,
+    (least, greatest): (&'t [u8], &'t [u8]),
+    table: &'t TableMeta,
+) -> (&'t [u8], &'t [u8]) {
+    let (low, high) = (table.smallest.user(), table.largest.user());
+    (
+        if order.compare(low, least).is_lt() { low } else { least },
+        if order.compare(high, greatest).is_gt() { high } else { greatest },
+    )
 }

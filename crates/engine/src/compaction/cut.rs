@@ -36,7 +36,7 @@ impl<'a> Cutter<'a> {
                 break;
             }
             if self.seen_key {
-                self.overlapped += size;
+                self.overlapped = self.overlapped.saturating_add(*size);
             }
             self.next += 1;
         }

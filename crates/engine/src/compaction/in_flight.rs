@@ -43,7 +43,7 @@ impl InFlight {
         if closed.tables.iter().any(|(_, table)| self.is_busy(table.number)) {
             return false;
         }
-        let (low, high) = hull(order, closed.tables.iter().map(|(_, table)| &**table));
+        let (low, high) = hull(order, closed.metas());
         !self.jobs.iter().any(|job| {
             job.to == to
                 && order.compare(&job.from_key, high).is_le()
@@ -54,7 +54,7 @@ impl InFlight {
     /// Notes a job that [`admits`](Self::admits) let in.
     pub(crate) fn begin(&mut self, order: &UserOrder, id: u64, closed: &Closed, to: Slot) {
         debug_assert!(self.admits(order, closed, to));
-        let (low, high) = hull(order, closed.tables.iter().map(|(_, table)| &**table));
+        let (low, high) = hull(order, closed.metas());
         let tables: Vec<_> = closed.tables.iter().map(|(_, table)| table.number).collect();
         self.tables.extend(&tables);
         self.jobs.push(Running { id, to, from_key: low.to_vec(), to_key: high.to_vec(), tables });

@@ -59,9 +59,11 @@ impl Job {
         closed: &Closed,
         (to, snapshots, limits): (Slot, Vec<SeqNo>, JobLimits),
     ) -> Self {
-        let (low, high) = hull(order, closed.tables.iter().map(|(_, table)| &**table));
+        let (low, high) = hull(order, closed.metas());
         let range = KeyRange::closed(low, high);
-        let below = Slot::all().filter(|slot| *slot > to);
+        // Outputs go to the front of an unsorted target, so what is there lies below them too.
+        let is_below = |slot: &Slot| *slot > to || (*slot == to && !to.is_sorted());
+        let below = Slot::all().filter(is_below);
         let below = below.map(|slot| {
             Arc::new(version.overlapping(order, slot, range).into_iter().cloned().collect())
         });

@@ -2,16 +2,15 @@
 //! instead of round robin, several plans may run side by side, and tables full of deletions are
 //! compacted for their own sake, so that space returns.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::base::slot::{LEVELS, Level, Slot};
 use crate::compaction::Plan;
-use crate::compaction::closure::{self, Closed, range_of};
+use crate::compaction::closure::{Closed, close_places, hull, range_of};
 use crate::compaction::policy::{CompactionPolicy, PickView, PolicyEvent};
 use crate::format::filename::FileNumber;
-use crate::version::Version;
 use crate::version::table_meta::TableMeta;
+use crate::version::{KeyRange, Place, Version};
 
 /// Limits of the shape, after options were resolved.
 #[derive(Clone, Copy, Debug)]
@@ -43,15 +42,20 @@ impl LeveledSettings {
 const DELETIONS_PERCENT: u64 = 50;
 /// Tables with fewer deletions hide too little to matter.
 const DELETIONS_MIN: u64 = 64;
+/// Tables that one merge takes where it has the choice: all of level 0's are open at once, and
+/// repair may leave any number of them there.
+const INPUTS_MAX: usize = 128;
 
 pub(crate) struct Leveled {
     settings: LeveledSettings,
-    seeks_spent: HashSet<FileNumber>,
+    /// In the order of the events; until the table has left its slot, so that a plan that could not
+    /// start, or failed, is made again.
+    seeks_spent: Vec<(Slot, FileNumber)>,
 }
 
 impl Leveled {
     pub(crate) fn new(settings: LeveledSettings) -> Self {
-        Leveled { settings, seeks_spent: HashSet::new() }
+        Leveled { settings, seeks_spent: Vec::new() }
     }
 
     /// Levels by how far they are past their limit, the worst first.
@@ -77,23 +81,21 @@ impl Leveled {
     fn pick_level(&self, view: &PickView<'_>, level: Level) -> Option<Plan> {
         let to = Slot::tree(level.deeper()?);
         if level == Level::ZERO {
-            let seed = level0_seed(view)?;
-            return self.plan(view, &seed, to);
+            return self.plan(view, &level0_seed(view)?, to);
         }
-        let mut tables: Vec<(u64, FileNumber)> = view
-            .version
-            .slot(Slot::tree(level))
-            .iter()
-            .filter(|table| !view.in_flight.is_busy(table.number))
-            .map(|table| (overlap_permille(view, table, to), table.number))
+        // The SST log counts too, for databases that another policy has filled.
+        let level_slots = Slot::all().filter(|slot| slot.level == level);
+        let tables = level_slots.flat_map(|slot| idle_tables(view, slot));
+        let mut tables: Vec<(u64, FileNumber, Place)> = tables
+            .map(|(place, table)| (overlap_permille(view, table, to), table.number, place))
             .collect();
         tables.sort_unstable();
-        tables.into_iter().find_map(|(_, table)| self.plan(view, &[table], to))
+        tables.into_iter().find_map(|(_, _, place)| self.plan(view, &[place], to))
     }
 
     /// Completes a seed; `None` if it may not start beside the running jobs.
-    fn plan(&self, view: &PickView<'_>, seed: &[FileNumber], to: Slot) -> Option<Plan> {
-        let closed = closure::close(view.order, view.version, seed, to)?;
+    fn plan(&self, view: &PickView<'_>, seed: &[Place], to: Slot) -> Option<Plan> {
+        let closed = close_places(view.order, view.version, seed, to)?;
         if !view.in_flight.admits(view.order, &closed, to) {
             return None;
         }
@@ -104,73 +106,70 @@ impl Leveled {
         Some(Plan::Merge { inputs: numbers(&closed), to })
     }
 
-    /// Tables that meet nothing in the target may change their level as they are, unless they would
-    /// overlap too much of the level below it and so make a later merge dear.
+    /// A table that meets nothing in the target may change its level as it is, unless it would
+    /// overlap too much of the level below and so make a later merge dear.
     fn may_move(&self, view: &PickView<'_>, closed: &Closed, to: Slot) -> bool {
-        let [(place, table)] = &closed.tables[..] else { return false };
+        let [(_, table)] = &closed.tables[..] else { return false };
         let below = to.level.deeper().map_or(0, |level| overlap_bytes(view, table, level));
-        place.slot != to && below <= self.settings.grandparent_limit()
+        closed.may_move(view.order, to) && below <= self.settings.grandparent_limit()
     }
 
     /// Takes further tables of the upper level along where that adds nothing to read in the target.
     fn expand(&self, view: &PickView<'_>, closed: Closed, to: Slot) -> Closed {
-        let target_tables =
+        let in_target =
             |closed: &Closed| closed.tables.iter().filter(|(place, _)| place.slot == to).count();
         let from = closed.tables[0].0.slot;
-        let (low, high) =
-            closure::hull(view.order, closed.tables.iter().map(|(_, table)| &**table));
-        let range = crate::version::KeyRange::closed(low, high);
-        let mut seed = numbers(&closed);
-        let more = view.version.overlapping(view.order, from, range);
-        seed.extend(more.iter().map(|table| table.number));
+        let (low, high) = hull(view.order, closed.metas());
+        let more = view.version.meeting(view.order, from, KeyRange::closed(low, high));
+        let mut seed: Vec<Place> = closed.tables.iter().map(|(place, _)| *place).collect();
+        seed.extend(more.map(|(place, _)| place));
         seed.sort_unstable();
         seed.dedup();
-        let Some(wider) = closure::close(view.order, view.version, &seed, to) else {
+        let Some(wider) = close_places(view.order, view.version, &seed, to) else {
             return closed;
         };
-        let bytes: u64 = wider.tables.iter().map(|(_, table)| table.size).sum();
-        let free = target_tables(&wider) == target_tables(&closed)
+        let bytes: u64 = wider.metas().map(|table| table.size).sum();
+        let free = in_target(&wider) == in_target(&closed)
             && bytes <= self.settings.expanded_limit()
+            && wider.tables.len() <= closed.tables.len().max(INPUTS_MAX)
             && view.in_flight.admits(view.order, &wider, to);
         if free { wider } else { closed }
     }
 
     fn pick_deletions(&self, view: &PickView<'_>) -> Option<Plan> {
         view.version
-            .tables()
+            .placed()
             .filter(|(_, table)| is_mostly_deletions(table))
-            .find_map(|(slot, table)| self.plan_deletions(view, slot, table))
+            .find_map(|(place, table)| self.plan_deletions(view, place, table))
     }
 
-    /// Down to the first deeper level that holds its keys, or, where none does, in place: there its
-    /// deletions hide nothing and go.
-    fn plan_deletions(&self, view: &PickView<'_>, slot: Slot, table: &TableMeta) -> Option<Plan> {
-        let deeper = Slot::all().filter(|deeper| *deeper > slot && deeper.is_sorted());
-        let mut meeting = deeper.filter(|deeper| {
-            let range = range_of(table);
-            view.version.slot(*deeper).iter().any(|other| range.meets(view.order, other))
-        });
-        let to = match meeting.next() {
-            Some(to) => to,
-            // With a snapshot alive the rewrite might drop nothing, and be picked again.
-            None if view.has_snapshots || !slot.is_sorted() => return None,
-            None => slot,
-        };
-        let closed = closure::close(view.order, view.version, &[table.number], to)?;
-        let admitted = view.in_flight.admits(view.order, &closed, to);
-        admitted.then(|| Plan::Merge { inputs: numbers(&closed), to })
+    /// A step down, like any other table, while something deeper may hold its keys; once nothing
+    /// does, a rewrite in place, in which its deletions go. Straight to the level that holds the
+    /// keys would be shorter, but nothing bounds what one table overlaps there.
+    fn plan_deletions(&self, view: &PickView<'_>, place: Place, table: &TableMeta) -> Option<Plan> {
+        let hides = view.version.next_meeting(view.order, place.slot, range_of(table)).is_some();
+        if hides || !place.slot.is_sorted() {
+            return self.plan(view, &[place], Slot::tree(place.slot.level.deeper()?));
+        }
+        // With a snapshot alive the rewrite might drop nothing, and be picked again.
+        if view.has_snapshots {
+            return None;
+        }
+        let closed = close_places(view.order, view.version, &[place], place.slot)?;
+        let admitted = view.in_flight.admits(view.order, &closed, place.slot);
+        admitted.then(|| Plan::Merge { inputs: numbers(&closed), to: place.slot })
     }
 
     fn pick_seeks(&mut self, view: &PickView<'_>) -> Option<Plan> {
-        let spent: Vec<FileNumber> = self.seeks_spent.drain().collect();
-        for number in spent {
-            let Some((slot, _)) = view.version.find(number) else { continue };
-            let Some(deeper) = slot.level.deeper() else { continue };
-            if let Some(plan) = self.plan(view, &[number], Slot::tree(deeper)) {
-                return Some(plan);
-            }
-        }
-        None
+        let place = |(slot, number): (Slot, FileNumber)| {
+            let position = view.version.slot(slot).iter().position(|table| table.number == number);
+            position.map(|position| Place { slot, position })
+        };
+        self.seeks_spent.retain(|spent| place(*spent).is_some());
+        self.seeks_spent.iter().find_map(|spent| {
+            let place = place(*spent)?;
+            self.plan(view, &[place], Slot::tree(place.slot.level.deeper()?))
+        })
     }
 }
 
@@ -200,35 +199,52 @@ impl CompactionPolicy for Leveled {
 
     fn observe(&mut self, event: PolicyEvent) {
         match event {
-            PolicyEvent::SeeksSpent { table, .. } => {
-                self.seeks_spent.insert(table);
+            // The last level has nowhere to go.
+            PolicyEvent::SeeksSpent { slot, table } if slot.level != Level::LAST => {
+                self.seeks_spent.push((slot, table));
             }
+            PolicyEvent::SeeksSpent { .. } => {}
         }
     }
+}
+
+fn idle_tables<'v>(
+    view: &PickView<'v>,
+    slot: Slot,
+) -> impl Iterator<Item = (Place, &'v Arc<TableMeta>)> {
+    let in_flight = view.in_flight;
+    let tables = view.version.slot(slot).iter().enumerate();
+    let placed = tables.map(move |(position, table)| (Place { slot, position }, table));
+    placed.filter(move |(_, table)| !in_flight.is_busy(table.number))
 }
 
 /// The oldest idle table of level 0 and all that overlap it, however indirectly: they would follow
-/// one by one, each rewriting the same tables of level 1.
-fn level0_seed(view: &PickView<'_>) -> Option<Vec<FileNumber>> {
-    let tables = view.version.slot(Slot::L0);
-    let oldest = tables.iter().rev().find(|table| !view.in_flight.is_busy(table.number))?;
-    let mut taken: Vec<&Arc<TableMeta>> = vec![oldest];
-    loop {
-        let (low, high) = closure::hull(view.order, taken.iter().map(|table| &***table));
-        let range = crate::version::KeyRange::closed(low, high);
-        let meeting = view.version.overlapping(view.order, Slot::L0, range);
-        let meeting: Vec<_> =
-            meeting.into_iter().filter(|table| !view.in_flight.is_busy(table.number)).collect();
-        if meeting.len() == taken.len() {
-            return Some(taken.iter().map(|table| table.number).collect());
+/// one by one, each rewriting the same tables of level 1. Of very many, the oldest.
+fn level0_seed(view: &PickView<'_>) -> Option<Vec<Place>> {
+    let mut idle: Vec<_> = idle_tables(view, Slot::L0).collect();
+    let (oldest, _) = *idle.last()?;
+    idle.sort_by(|(_, a), (_, b)| view.order.compare(a.smallest.user(), b.smallest.user()));
+    let mut group: Vec<Place> = Vec::new();
+    let mut reach: &[u8] = &[];
+    for (place, table) in &idle {
+        if view.order.compare(table.smallest.user(), reach).is_gt() || group.is_empty() {
+            if group.contains(&oldest) {
+                break;
+            }
+            group.clear();
+            reach = table.largest.user();
+        } else if view.order.compare(table.largest.user(), reach).is_gt() {
+            reach = table.largest.user();
         }
-        taken = meeting;
+        group.push(*place);
     }
+    group.sort_unstable();
+    Some(group.split_off(group.len().saturating_sub(INPUTS_MAX)))
 }
 
 fn overlap_bytes(view: &PickView<'_>, table: &TableMeta, level: Level) -> u64 {
-    let tables = view.version.overlapping(view.order, Slot::tree(level), range_of(table));
-    tables.iter().map(|table| table.size).sum()
+    let tables = view.version.meeting(view.order, Slot::tree(level), range_of(table));
+    tables.map(|(_, table)| table.size).sum()
 }
 
 /// Bytes to rewrite in the target for each byte that the table brings, in thousandths.

@@ -38,13 +38,13 @@ pub(crate) enum Verdict {
 
 impl<'a> Retention<'a> {
     /// `snapshots` ascend; the last is the sequence number at the job's start. `below` holds the
-    /// tables after the target, slot by slot; `sorted` ones may be searched with a cursor.
+    /// tables after the target, slot by slot; in those in key order a cursor goes along.
     pub(crate) fn new(order: &'a UserOrder, snapshots: &'a [SeqNo], below: &'a [Tables]) -> Self {
         let cursor = |tables: &'a Tables| {
-            let disjoint = tables
+            let sorted = tables
                 .windows(2)
-                .all(|pair| order.compare(pair[0].largest.user(), pair[1].smallest.user()).is_lt());
-            Cursor { tables, sorted_from: disjoint.then_some(0) }
+                .all(|pair| order.compare(pair[0].largest.user(), pair[1].smallest.user()).is_le());
+            Cursor { tables, sorted_from: sorted.then_some(0) }
         };
         Retention {
             order,
@@ -65,9 +65,10 @@ impl<'a> Retention<'a> {
             self.seen_by = usize::MAX;
         }
         // The entry is visible to the snapshots from `stripe` on; the one before it in the stream,
-        // which is newer, to those from `seen_by` on. Equal stripes: nobody sees this one.
+        // which is newer, to those from `seen_by` on. Equal stripes: nobody sees this one. Entries
+        // newer than the job's start stay: who will see them is not known yet.
         let stripe = self.stripe(entry.seqno);
-        let shadowed = !first && stripe >= self.seen_by;
+        let shadowed = !first && stripe >= self.seen_by && stripe < self.snapshots.len();
         self.seen_by = self.seen_by.min(stripe);
         if shadowed {
             return Verdict::Drop;
@@ -78,8 +79,7 @@ impl<'a> Retention<'a> {
         if first { Verdict::KeepFirst } else { Verdict::KeepOlder }
     }
 
-    /// The first snapshot that sees `seqno`. Entries newer than the job's start have none of their
-    /// own: they cannot be among its inputs, and count as seen by nobody yet.
+    /// The first snapshot that sees `seqno`; past the last if it is newer than the job's start.
     #[inline]
     fn stripe(&self, seqno: SeqNo) -> usize {
         if self.snapshots.len() == 1 {

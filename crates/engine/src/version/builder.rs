@@ -1,11 +1,19 @@
 //! Version + edit -> version. Used at every install and, edit by edit, when a manifest is replayed.
+//!
+//! **Order within a slot.** Sorted slots go by key. Level 0 goes by number, greatest first: flushes
+//! take numbers in the order of their data, and manifests are written without regard to order. An
+//! `SstLog` slot goes by arrival, for a table moved there may be older than its neighbours by
+//! number and newer by data: what an edit adds stands before all that was there, in the order in
+//! which the edit names it (A4). A manifest that begins with all tables in search order, and goes
+//! on edit by edit, gives the same order again.
 
-use std::collections::HashSet;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
-use crate::base::slot::{SLOTS, Slot};
+use crate::base::slot::{Area, SLOTS, Slot};
 use crate::format::filename::FileNumber;
 use crate::version::table_meta::TableMeta;
 use crate::version::{Tables, Version};
@@ -22,73 +30,106 @@ pub(crate) struct Change {
 pub(crate) struct VersionBuilder<'a> {
     order: &'a InternalOrder,
     base: &'a Version,
-    removed: [HashSet<FileNumber>; SLOTS],
-    added: [Vec<Arc<TableMeta>>; SLOTS],
+    changes: usize,
+    slots: [SlotChange; SLOTS],
+}
+
+/// What all changes together do to one slot.
+#[derive(Default)]
+struct SlotChange {
+    /// Tables of the base version that are gone.
+    removed: HashSet<FileNumber>,
+    added: HashMap<FileNumber, Added>,
+}
+
+struct Added {
+    table: Arc<TableMeta>,
+    arrival: Arrival,
+}
+
+/// Orders additions as an `SstLog` slot has them: the last change first, and within one change as
+/// it has them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Arrival {
+    change: Reverse<usize>,
+    position: usize,
 }
 
 impl<'a> VersionBuilder<'a> {
     pub(crate) fn new(order: &'a InternalOrder, base: &'a Version) -> Self {
-        VersionBuilder { order, base, removed: Default::default(), added: Default::default() }
+        VersionBuilder { order, base, changes: 0, slots: Default::default() }
     }
 
-    /// Removals come before additions, as in the format: a table moved within a slot is both.
-    /// Removing a table that is not there is nothing, as LevelDB has it.
-    pub(crate) fn apply(&mut self, change: Change) {
+    /// Removals come before additions, as in the format: a table that changes within its slot is
+    /// both. Removing a table that is not there is nothing, as LevelDB has it.
+    ///
+    /// # Errors
+    ///
+    /// Corruption if a table is added to a slot that has it.
+    pub(crate) fn apply(&mut self, change: Change) -> Result<()> {
+        self.changes += 1;
         for (slot, number) in change.removed {
-            self.added[slot.index()].retain(|table| table.number != number);
-            self.removed[slot.index()].insert(number);
+            let target = &mut self.slots[slot.index()];
+            target.added.remove(&number);
+            target.removed.insert(number);
         }
-        for (slot, table) in change.added {
-            self.removed[slot.index()].remove(&table.number);
-            self.added[slot.index()].push(table);
+        for (position, (slot, table)) in change.added.into_iter().enumerate() {
+            let number = table.number;
+            let arrival = Arrival { change: Reverse(self.changes), position };
+            let added = &mut self.slots[slot.index()].added;
+            if added.insert(number, Added { table, arrival }).is_some() {
+                return Err(added_twice(slot, number));
+            }
         }
+        Ok(())
     }
 
     pub(crate) fn finish(mut self) -> Result<Version> {
         let mut version = self.base.clone();
         for slot in Slot::all() {
-            let index = slot.index();
-            if !self.removed[index].is_empty() || !self.added[index].is_empty() {
-                let added = std::mem::take(&mut self.added[index]);
-                version.slots[index] = self.merge(slot, added)?;
+            let change = std::mem::take(&mut self.slots[slot.index()]);
+            if !change.removed.is_empty() || !change.added.is_empty() {
+                version.slots[slot.index()] = self.merge(slot, change)?;
             }
         }
         Ok(version)
     }
 
-    fn merge(&self, slot: Slot, added: Vec<Arc<TableMeta>>) -> Result<Tables> {
-        let index = slot.index();
-        let removed = &self.removed[index];
-        let fresh: HashSet<FileNumber> = added.iter().map(|table| table.number).collect();
-        if fresh.len() != added.len() {
-            return Err(Error::corruption(format!("an edit adds one table to {slot} twice")));
+    fn merge(&self, slot: Slot, change: SlotChange) -> Result<Tables> {
+        let base = self.base.slot(slot).iter();
+        let kept = base.filter(|table| !change.removed.contains(&table.number));
+        let kept: Vec<Arc<TableMeta>> = kept.cloned().collect();
+        if let Some(twice) = kept.iter().find(|table| change.added.contains_key(&table.number)) {
+            return Err(added_twice(slot, twice.number));
         }
-        let kept = self.base.slots[index].iter();
-        let kept = kept.filter(|table| !removed.contains(&table.number));
-        // A manifest may state a table anew (LevelDB's does after reuse): the last word counts.
-        let mut tables: Vec<_> =
-            kept.filter(|table| !fresh.contains(&table.number)).cloned().collect();
-        tables.extend(added);
+        let mut added: Vec<Added> = change.added.into_values().collect();
+        added.sort_unstable_by_key(|added| added.arrival);
+        let mut tables: Vec<_> = added.into_iter().map(|added| added.table).collect();
+        tables.extend(kept);
         self.sort(slot, &mut tables);
         Ok(Arc::new(tables))
     }
 
+    /// Puts newly arrived tables, which stand first, in their places.
     fn sort(&self, slot: Slot, tables: &mut [Arc<TableMeta>]) {
         if slot.is_sorted() {
             tables.sort_by(|a, b| {
                 let by_key = self.order.compare(a.smallest.as_bytes(), b.smallest.as_bytes());
                 by_key.then(a.number.cmp(&b.number))
             });
-        } else {
-            // Level 0: flushes take numbers in the order of their data, so newest first.
-            tables.sort_by_key(|table| std::cmp::Reverse(table.number));
+        } else if slot.area == Area::Tree {
+            tables.sort_by_key(|table| Reverse(table.number));
         }
     }
+}
+
+fn added_twice(slot: Slot, number: FileNumber) -> Error {
+    Error::corruption(format!("an edit adds table {number} to {slot}, which has it"))
 }
 
 /// One edit applied to one version.
 pub(crate) fn apply(order: &InternalOrder, base: &Version, change: Change) -> Result<Version> {
     let mut builder = VersionBuilder::new(order, base);
-    builder.apply(change);
+    builder.apply(change)?;
     builder.finish()
 }

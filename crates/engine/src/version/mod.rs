@@ -15,7 +15,10 @@ pub(crate) mod lookup;
 pub(crate) mod manifest_log;
 pub(crate) mod recover;
 pub(crate) mod table_meta;
+#[cfg(test)]
+pub(crate) mod testing;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::comparator::UserOrder;
@@ -49,6 +52,21 @@ impl<'a> KeyRange<'a> {
         self.from.is_none_or(|from| order.compare(table.largest.user(), from).is_ge())
             && self.to.is_none_or(|to| order.compare(table.smallest.user(), to).is_le())
     }
+
+    /// The positions of the tables of a sorted slot that meet the range: one stretch, found by
+    /// binary search.
+    pub(crate) fn window(&self, order: &UserOrder, tables: &[Arc<TableMeta>]) -> Range<usize> {
+        let ends_before =
+            |from, table: &TableMeta| order.compare(table.largest.user(), from).is_lt();
+        let starts_within =
+            |to, table: &TableMeta| order.compare(table.smallest.user(), to).is_le();
+        let start =
+            self.from.map_or(0, |from| tables.partition_point(|table| ends_before(from, table)));
+        let end = self
+            .to
+            .map_or(tables.len(), |to| tables.partition_point(|table| starts_within(to, table)));
+        start..end.max(start)
+    }
 }
 
 impl Version {
@@ -78,6 +96,10 @@ impl Version {
         })
     }
 
+    pub(crate) fn table_at(&self, place: Place) -> &Arc<TableMeta> {
+        &self.slot(place.slot)[place.position]
+    }
+
     pub(crate) fn find(&self, number: FileNumber) -> Option<(Slot, &Arc<TableMeta>)> {
         self.tables().find(|(_, table)| table.number == number)
     }
@@ -90,14 +112,40 @@ impl Version {
         self.level_tables(level).map(|table| table.size).sum()
     }
 
-    /// Tables of `slot` that hold keys in `range`, in the slot's order.
-    pub(crate) fn overlapping<'v>(
-        &'v self,
+    /// Tables of `slot` that hold keys in `range`, with their places, in the slot's order.
+    pub(crate) fn meeting(
+        &self,
         order: &UserOrder,
         slot: Slot,
         range: KeyRange<'_>,
-    ) -> Vec<&'v Arc<TableMeta>> {
-        self.slot(slot).iter().filter(|table| range.meets(order, table)).collect()
+    ) -> impl Iterator<Item = (Place, &Arc<TableMeta>)> {
+        let tables = self.slot(slot);
+        let sorted = slot.is_sorted();
+        let window = if sorted { range.window(order, tables) } else { 0..tables.len() };
+        let places = window.clone().map(move |position| Place { slot, position });
+        places.zip(&tables[window]).filter(move |(_, table)| sorted || range.meets(order, table))
+    }
+
+    /// The same, without places.
+    pub(crate) fn overlapping(
+        &self,
+        order: &UserOrder,
+        slot: Slot,
+        range: KeyRange<'_>,
+    ) -> Vec<&Arc<TableMeta>> {
+        self.meeting(order, slot, range).map(|(_, table)| table).collect()
+    }
+
+    /// The first slot after `slot` in the search order that holds keys in `range`. Where there is
+    /// none, deletions in `slot` hide nothing (A6).
+    pub(crate) fn next_meeting(
+        &self,
+        order: &UserOrder,
+        slot: Slot,
+        range: KeyRange<'_>,
+    ) -> Option<Slot> {
+        let mut deeper = Slot::all().filter(|deeper| *deeper > slot);
+        deeper.find(|deeper| self.meeting(order, *deeper, range).next().is_some())
     }
 
     /// The deepest level that holds a table.

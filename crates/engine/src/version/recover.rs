@@ -1,5 +1,6 @@
 //! CURRENT -> manifest -> version: what the database was when its last edit became durable.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -107,14 +108,14 @@ impl Replay<'_> {
             (slot, Arc::new(meta))
         });
         let change = Change { added: added.collect::<Vec<(Slot, _)>>(), removed: edit.removed };
-        self.builder.apply(change);
-        Ok(())
+        self.builder.apply(change)
     }
 
     fn finish(self, manifest: FileNumber) -> Result<Recovered> {
         let missing = |name| Error::corruption(format!("no {name} entry in descriptor"));
         let version = self.builder.finish()?;
         check::check(self.order, &version)?;
+        check_files(&version)?;
         let next_file = self.next_file.ok_or_else(|| missing("meta-nextfile"))?;
         // Numbers in use must lie below; a manifest that says otherwise would have us overwrite.
         let greatest = version.tables().map(|(_, table)| table.number.0).max().unwrap_or(0);
@@ -138,6 +139,27 @@ impl Replay<'_> {
 
 /// Leaves room to count on from any recovered number.
 const FILE_NUMBER_MAX: u64 = u64::MAX >> 1;
+/// Leaves room to add to any recovered size.
+const TOTAL_BYTES_MAX: u64 = u64::MAX >> 1;
+
+/// Checks what no install can break: each table stands in one slot, and all sizes together are one
+/// that a disk can have, so that sums of sizes never overflow.
+fn check_files(version: &Version) -> Result<()> {
+    let mut numbers = HashSet::new();
+    let mut bytes = 0u64;
+    for (slot, table) in version.tables() {
+        if !numbers.insert(table.number) {
+            let message = format!("table {} stands in {slot} and in another slot", table.number);
+            return Err(Error::corruption(message));
+        }
+        bytes = bytes.saturating_add(table.size);
+        if bytes > TOTAL_BYTES_MAX {
+            let message = format!("table {} cannot have {} bytes", table.number, table.size);
+            return Err(Error::corruption(message));
+        }
+    }
+    Ok(())
+}
 
 fn check_comparator(stored: &str, given: &str) -> Result<()> {
     if stored == given {

@@ -76,9 +76,8 @@ impl Core {
         }
         let id = state.new_job();
         state.in_flight.begin(order, id, &closed, to);
-        // A move that would have to take tables of its target along is a merge.
-        let moves = matches!(plan, Plan::Move { .. })
-            && closed.tables.iter().all(|(place, _)| place.slot != to);
+        // A move of tables that would then overlap is a merge.
+        let moves = matches!(plan, Plan::Move { .. }) && closed.may_move(order, to);
         if moves {
             return Some(Accepted::Move { job: id, closed, to });
         }
