@@ -112,6 +112,7 @@ impl Core {
         let number = self.new_file_number();
         let wal = Wal::create(&self.env.file_system, &self.dir, number)?;
         let (table, inserter) = MemTable::new(self.settings.order.user.clone(), self.next_seed());
+        committer.close_flushed(self.floor().wal);
         let old = std::mem::replace(&mut committer.wal, wal);
         if old.needs_sync() {
             committer.older.push(old);
