@@ -65,8 +65,11 @@ impl Core {
                 return Err(error);
             }
             let Some(cause) = self.obstacle(&state) else { break };
-            // What fails again and again (a full disk) must not hang the writer.
-            if let Some(error) = &state.retrying {
+            // What fails again and again (a full disk) must not hang the writer. By hand it is the
+            // writer who tries again.
+            if let Some(error) = &state.retrying
+                && !self.runs_by_hand()
+            {
                 return Err(error.clone());
             }
             waited = Some(cause);
