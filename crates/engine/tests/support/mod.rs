@@ -6,6 +6,7 @@
 
 pub mod fault_fs;
 pub mod folder;
+pub mod log_file;
 pub mod power_fs;
 pub mod temp_dir;
 pub mod world;
