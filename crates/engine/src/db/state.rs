@@ -44,8 +44,11 @@ pub(crate) struct State {
     pub(crate) in_flight: InFlight,
     pub(crate) next_job: u64,
     pub(crate) flushing: bool,
-    /// Background work that failed and will be tried again; cleared by the next success.
+    /// Background work that failed and will be tried again. Cleared by the next success, and by
+    /// callers who ask for another try.
     pub(crate) retrying: Option<Error>,
+    /// Background work failed, and has not succeeded since.
+    pub(crate) ailing: bool,
     /// The failure that ended writing; only reopening clears it.
     pub(crate) failed: Option<Error>,
     pub(crate) closing: bool,

@@ -1,5 +1,5 @@
 //! A file system that fails on demand. It wraps another one, counts the calls of each [`Site`] and
-//! lets rules make some of them fail.
+//! notes their order, and lets rules make some of them fail.
 //!
 //! ```text
 //! let (env, faults) = FaultFs::over(Env::memory());
@@ -26,6 +26,8 @@ pub enum Fault {
     /// An append writes its first so many bytes, then an I/O error is told. Of other calls nothing
     /// is done.
     Torn(usize),
+    /// As `Torn`, but the disk is told to be full.
+    Full(usize),
     /// The call is done, and yet an I/O error is told: an answer that was lost.
     DoneUntold,
 }
@@ -39,9 +41,13 @@ pub struct FaultFs {
 #[derive(Default)]
 struct Rules(Mutex<State>);
 
+/// A call that changed the disk, or tried to: where from, and the name of the file or folder.
+pub type Call = (Site, String);
+
 #[derive(Default)]
 struct State {
     calls: BTreeMap<Site, u64>,
+    trace: Vec<Call>,
     rules: Vec<Rule>,
     unreadable: Vec<String>,
     fired: u64,
@@ -101,6 +107,11 @@ impl FaultFs {
         self.rules.state().calls.keys().copied().collect()
     }
 
+    /// The calls since the last `take_trace`, in order, failed ones included.
+    pub fn take_trace(&self) -> Vec<Call> {
+        std::mem::take(&mut self.rules.state().trace)
+    }
+
     /// How many calls failed by a rule.
     pub fn fired(&self) -> u64 {
         self.rules.state().fired
@@ -120,9 +131,11 @@ impl Rules {
         state.rules.push(Rule { site, first, last, fault });
     }
 
-    /// Counts a call and tells how it is to fail.
-    fn next(&self, site: Site) -> Option<Fault> {
+    /// Counts and notes a call, and tells how it is to fail.
+    fn next(&self, site: Site, path: &Path) -> Option<Fault> {
         let mut state = self.state();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        state.trace.push((site, name.into_owned()));
         let calls = state.calls.entry(site).or_default();
         *calls += 1;
         let now = *calls;
@@ -134,7 +147,7 @@ impl Rules {
 
     /// Does `call`, or fails it.
     fn apply<T>(&self, site: Site, path: &Path, call: impl FnOnce() -> Result<T>) -> Result<T> {
-        match self.next(site) {
+        match self.next(site, path) {
             None => call(),
             Some(Fault::DoneUntold) => {
                 call()?;
@@ -147,7 +160,7 @@ impl Rules {
 
 fn injected(action: &str, path: &Path, fault: Fault) -> Error {
     let cause = match fault {
-        Fault::NoSpace => io::ErrorKind::StorageFull.into(),
+        Fault::NoSpace | Fault::Full(_) => io::ErrorKind::StorageFull.into(),
         Fault::Io | Fault::Torn(_) | Fault::DoneUntold => io::Error::other("injected fault"),
     };
     Error::io(action, path, cause)
@@ -209,12 +222,12 @@ struct FaultWriter {
 
 impl WritableFile for FaultWriter {
     fn append(&mut self, data: &[u8], site: Site) -> Result<()> {
-        match self.rules.next(site) {
+        match self.rules.next(site, &self.path) {
             None => self.inner.append(data, site),
             Some(fault) => {
                 let written = match fault {
                     Fault::Io | Fault::NoSpace => 0,
-                    Fault::Torn(bytes) => bytes.min(data.len()),
+                    Fault::Torn(bytes) | Fault::Full(bytes) => bytes.min(data.len()),
                     Fault::DoneUntold => data.len(),
                 };
                 self.inner.append(&data[..written], site)?;

@@ -22,6 +22,7 @@ const STEP_TABLES: usize = 16;
 impl Core {
     /// Writes all that memory holds as tables, and returns when they are durable.
     pub(crate) fn flush_all(&self) -> Result<()> {
+        self.try_again();
         self.make_memtable_immutable()?;
         loop {
             let state = self.state.lock();
@@ -163,6 +164,7 @@ impl Core {
 
     /// Waits until there is nothing to flush, compact or remove.
     pub(crate) fn wait_for_rest(&self) -> Result<()> {
+        self.try_again();
         loop {
             self.ring_for_work(); // A plan may have become possible without any lane's doing.
             let mut state = self.state.lock();

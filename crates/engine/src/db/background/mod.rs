@@ -143,14 +143,28 @@ impl Core {
             self.fail(error);
             return Worked::Idle;
         }
-        self.state.lock().retrying = Some(error);
+        {
+            let mut state = self.state.lock();
+            state.retrying = Some(error);
+            state.ailing = true;
+        }
         self.changed.notify_all();
         Worked::Failed
     }
 
+    /// Has what failed before tried again now: who asks for work wants the answer of today.
+    pub(crate) fn try_again(&self) {
+        self.state.lock().retrying = None;
+        self.ring_for_work();
+    }
+
     /// Background work succeeded.
     pub(crate) fn note_background_success(&self) {
-        let healed = self.state.lock().retrying.take().is_some();
+        let healed = {
+            let mut state = self.state.lock();
+            state.retrying = None;
+            std::mem::take(&mut state.ailing)
+        };
         if healed {
             self.listeners.tell(&crate::base::event::Event::Healed);
         }

@@ -10,6 +10,7 @@ use crate::base::error::Result;
 use crate::base::event::Listeners;
 use crate::db::core::Core;
 use crate::db::open::files::Files;
+use crate::db::open::may_open;
 use crate::db::open::recovery::{assemble, replay_settings};
 use crate::db::open::wal_replay::WalReplay;
 use crate::db::options::Options;
@@ -24,7 +25,9 @@ use crate::version::table_meta::Graveyard;
 const ATTEMPTS: usize = 20;
 
 pub(crate) fn open(dir: &Path, options: Options) -> Result<Arc<Core>> {
-    let options = Options { create_if_missing: false, ..settings::clamp(options) };
+    let options =
+        Options { create_if_missing: false, error_if_exists: false, ..settings::clamp(options) };
+    may_open(&*options.env.file_system, dir, &options)?;
     let mut attempt = 1;
     loop {
         match try_open(dir, &options) {

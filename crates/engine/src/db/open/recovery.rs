@@ -173,6 +173,7 @@ pub(crate) fn assemble(
         next_job: 0,
         flushing: false,
         retrying: None,
+        ailing: false,
         failed: None,
         closing: false,
         level_stats: Default::default(),

@@ -52,6 +52,8 @@ pub(crate) struct WalReplay<'a> {
     last: Option<SeqNo>,
     /// A place at which a log ended before its time, until a later log proves it harmless.
     broken: Option<Broken>,
+    /// The torn tail of the log before, if it had one: where a hole between the two begins.
+    torn: Option<Broken>,
     pub(crate) report: RecoveryReport,
 }
 
@@ -72,7 +74,18 @@ impl<'a> WalReplay<'a> {
     ) -> Self {
         let (memtable, inserter) = MemTable::new(settings.order.clone(), settings.seed);
         let report = RecoveryReport::default();
-        WalReplay { settings, fs, dir, sink, memtable, inserter, last: None, broken: None, report }
+        WalReplay {
+            settings,
+            fs,
+            dir,
+            sink,
+            memtable,
+            inserter,
+            last: None,
+            broken: None,
+            torn: None,
+            report,
+        }
     }
 
     /// Replays logs, which must ascend, and returns the last memtable, which the sink has not seen.
@@ -113,7 +126,7 @@ impl<'a> WalReplay<'a> {
                         Taken::Hole(reason) => {
                             let here = Broken { wal, offset: end, bytes: file_len - end, reason };
                             // Where an earlier log broke off is where the hole begins.
-                            let place = self.broken.take().unwrap_or(here);
+                            let place = self.broken.take().or(self.torn.take()).unwrap_or(here);
                             return self.drop_rest(place, later).map(|()| false);
                         }
                         Taken::Bad(error) => {
@@ -123,15 +136,16 @@ impl<'a> WalReplay<'a> {
                         Taken::Failed(error) => return Err(error.in_file(&path)),
                     }
                     first = false;
-                    self.broken = None;
+                    (self.broken, self.torn) = (None, None);
                     end = record_end;
                 }
                 Step::TornTail { offset, bytes } => {
                     self.report.torn_bytes += bytes;
-                    let marked = find_sync_mark(reader.file(), offset)?;
-                    if let Some(mark) = marked {
-                        return Err(promised(&path, offset, mark, "a record is cut short"));
+                    let reason = "a record is cut short";
+                    if let Some(mark) = find_sync_mark(reader.file(), offset)? {
+                        return Err(promised(&path, offset, mark, reason));
                     }
+                    self.torn = Some(Broken { wal, offset, bytes, reason: reason.to_owned() });
                     return Ok(true);
                 }
                 Step::Damage(damage) => {
@@ -168,7 +182,10 @@ impl<'a> WalReplay<'a> {
             let file = self.fs.open(&FileName::Wal(*wal).in_dir(self.dir))?;
             let from = if *wal == place.wal { place.offset } else { 0 };
             if let Some(mark) = find_sync_mark(&*file, from)? {
-                let what = format!("{}, and {wal}.log goes on", place.reason);
+                let mut what = place.reason;
+                if *wal != place.wal {
+                    what = format!("{what}, and {} goes on", FileName::Wal(*wal));
+                }
                 return Err(promised(&path, place.offset, mark, &what));
             }
         }

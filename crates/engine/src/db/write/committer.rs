@@ -14,6 +14,7 @@ use crate::db::write::queue::{Request, Waiter};
 use crate::db::write::wal::Wal;
 use crate::env::site::Site;
 use crate::format::batch::{self, BatchReader};
+use crate::format::filename::FileNumber;
 use crate::memtable::Inserter;
 
 pub(crate) struct Committer {
@@ -88,10 +89,17 @@ impl Committer {
         seqno
     }
 
+    /// Lets go of logs whose memtables are durable tables. Called at every switch as well: without
+    /// any sync, each would keep its file open, and the disk space of a removed one taken.
+    pub(crate) fn close_flushed(&mut self, floor: FileNumber) {
+        for wal in self.older.extract_if(.., |wal| wal.number() < floor) {
+            let _ = wal.close(); // Nothing in it is needed.
+        }
+    }
+
     /// C2: older logs first.
     pub(crate) fn sync(&mut self, core: &Core) -> Result<()> {
-        let floor = core.floor().wal;
-        self.older.retain(|wal| wal.number() >= floor);
+        self.close_flushed(core.floor().wal);
         for wal in &mut self.older {
             wal.sync(Site::WalSyncOlder)?;
             core.counters.wal_syncs.add(1);

@@ -65,8 +65,11 @@ impl Core {
                 return Err(error);
             }
             let Some(cause) = self.obstacle(&state) else { break };
-            // What fails again and again (a full disk) must not hang the writer.
-            if let Some(error) = &state.retrying {
+            // What fails again and again (a full disk) must not hang the writer. By hand it is the
+            // writer who tries again.
+            if let Some(error) = &state.retrying
+                && !self.runs_by_hand()
+            {
                 return Err(error.clone());
             }
             waited = Some(cause);
@@ -112,6 +115,7 @@ impl Core {
         let number = self.new_file_number();
         let wal = Wal::create(&self.env.file_system, &self.dir, number)?;
         let (table, inserter) = MemTable::new(self.settings.order.user.clone(), self.next_seed());
+        committer.close_flushed(self.floor().wal);
         let old = std::mem::replace(&mut committer.wal, wal);
         if old.needs_sync() {
             committer.older.push(old);

@@ -1,0 +1,13 @@
+//! What the database does when the disk refuses: the order of its calls, full disks, I/O errors,
+//! torn appends and power cuts. Retells LevelDB's `fault_injection_test` and the fault cases of its
+//! `db_test` and `corruption_test`.
+#![expect(clippy::disallowed_methods, reason = "tests start threads as they please")]
+#![expect(clippy::unwrap_used, reason = "cases are functions that the tests call")]
+
+mod endurance;
+mod full_disk;
+mod io_errors;
+mod order;
+mod power_cuts;
+#[path = "../support/mod.rs"]
+mod support;
