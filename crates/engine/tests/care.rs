@@ -9,6 +9,8 @@ mod destroy;
 #[path = "care/dump.rs"]
 mod dump;
 mod support;
+#[path = "care/verify.rs"]
+mod verify;
 
 use std::collections::BTreeMap;
 use std::path::Path;

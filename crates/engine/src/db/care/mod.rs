@@ -9,3 +9,4 @@ pub(crate) mod checkpoint;
 pub(crate) mod destroy;
 pub(crate) mod dump;
 pub(crate) mod fresh;
+pub(crate) mod verify;
