@@ -18,6 +18,11 @@ pub use base::event::{Dropped, Event, EventListener, RecoveryReport, StallCause}
 pub use base::key::{SeqNo, ValueKind};
 pub use base::metrics::Metrics;
 pub use base::slot::{Area, Level, Slot};
+pub use db::care::destroy::destroy;
+pub use db::care::dump::dump_file;
+pub use db::care::verify::{
+    FileKind, Verdict, VerifiedFile, VerifyProgress, VerifyReport, verify, verify_with,
+};
 pub use db::handle::Db;
 pub use db::options::{Background, Level0Limits, Options, ReadOptions, WriteOptions};
 pub use db::read::iterator::{DbIterator, Entries};

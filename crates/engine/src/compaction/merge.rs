@@ -20,15 +20,22 @@ use crate::version::table_meta::TableStats;
 const CANCEL_INTERVAL: u64 = 1024;
 
 pub(crate) fn run(job: &Job, context: &JobContext<'_>) -> Result<Output> {
-    let mut input = inputs(job, context)?;
+    let mut done = run_over(job, context, &mut inputs(job, context)?)?;
+    done.bytes_read = job.input_bytes();
+    Ok(done)
+}
+
+/// As [`run`], but over entries from anywhere: repair brings what it could read of damaged tables.
+pub(crate) fn run_over(
+    job: &Job,
+    context: &JobContext<'_>,
+    input: &mut impl InternalIterator,
+) -> Result<Output> {
     let settings = context.table_settings(job);
     let mut output = Writer { context, settings, open: None, done: Output::default() };
-    let merged = merge(job, context, &mut input, &mut output);
+    let merged = merge(job, context, input, &mut output);
     match merged.and_then(|()| output.finish()) {
-        Ok(mut done) => {
-            done.bytes_read = job.input_bytes();
-            Ok(done)
-        }
+        Ok(done) => Ok(done),
         Err(error) => {
             output.discard();
             Err(error)

@@ -2,6 +2,7 @@
 //! its own around the shared [`core`].
 
 pub(crate) mod background;
+pub(crate) mod care;
 pub(crate) mod core;
 pub(crate) mod handle;
 pub(crate) mod info_log;

@@ -41,6 +41,14 @@ impl Recovered {
         number >= self.log_number
             || (self.prev_log_number != FileNumber(0) && number == self.prev_log_number)
     }
+
+    /// No log before this one is needed.
+    pub(crate) fn oldest_log(&self) -> FileNumber {
+        match self.prev_log_number {
+            FileNumber(0) => self.log_number,
+            before => before.min(self.log_number),
+        }
+    }
 }
 
 pub(crate) fn recover(
@@ -52,15 +60,26 @@ pub(crate) fn recover(
     let current = FileName::Current.in_dir(dir);
     let text = read_whole(fs, &current, CURRENT_BYTES_MAX)?;
     let manifest = parse_current(&text).map_err(|error| error.in_file(&current))?;
-    let path = FileName::Manifest(manifest).in_dir(dir);
-    let file = fs.open(&path).map_err(|error| {
+    recover_manifest(fs, dir, order, graveyard, manifest).map_err(|error| {
         if error.is_not_found() {
             let message = "CURRENT points to a non-existent file";
             error.because(ErrorKind::Corruption, message)
         } else {
             error
         }
-    })?;
+    })
+}
+
+/// As [`recover`], from a manifest that CURRENT need not name. For repair.
+pub(crate) fn recover_manifest(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    order: &InternalOrder,
+    graveyard: &Arc<Graveyard>,
+    manifest: FileNumber,
+) -> Result<Recovered> {
+    let path = FileName::Manifest(manifest).in_dir(dir);
+    let file = fs.open(&path)?;
     let mut reader = ManifestReader::new(file);
     let base = Version::default();
     let mut replay = Replay {

@@ -79,7 +79,7 @@ fn make_folder(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
 }
 
 /// Makes the names of `dir` and of the folders above it durable: `create_dir` may have made several.
-fn sync_parents(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+pub(crate) fn sync_parents(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     for parent in dir.ancestors().skip(1) {
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         match fs.sync_dir(parent, Site::DbParentSync) {

@@ -46,7 +46,7 @@ pub(crate) type Prepared = (Settings, Listeners, Box<dyn FileLock>);
 /// The number a fresh database starts counting at: LevelDB's first manifest has the number 2.
 const FIRST_FILE: FileNumber = FileNumber(2);
 /// Where logs go of which recovery dropped a part.
-const LOST_FOLDER: &str = "lost";
+pub(crate) const LOST_FOLDER: &str = "lost";
 
 pub(crate) fn create(
     dir: &Path,

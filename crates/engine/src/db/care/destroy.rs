@@ -1,0 +1,98 @@
+//! Removing a database: the files that the engine makes, and nothing else.
+//!
+//! **Invariant.** D1: CURRENT goes first, and durably, before anything it needs goes. A database of
+//! which a part is left can therefore never be opened as if it were whole.
+
+use std::io;
+use std::path::Path;
+
+use crate::base::error::{Error, Result};
+use crate::db::open::recovery::LOST_FOLDER;
+use crate::db::options::Options;
+use crate::env::fs::FileSystem;
+use crate::env::site::Site;
+use crate::format::filename::FileName;
+
+/// Removes the database in the folder `path`, and the folder if nothing else is in it. Files that
+/// are not the engine's stay. Fine if there is no such folder. Of `options`, only
+/// [`env`](Options::env) counts.
+///
+/// A destruction that was cut short leaves nothing that opens; call it again to remove the rest.
+///
+/// # Errors
+///
+/// `Locked` if the database is open: then nothing is touched. Otherwise the first file that could
+/// not be removed; the others are removed all the same.
+pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
+    let dir = path.as_ref();
+    let fs = &*options.env.file_system;
+    match fs.list(dir) {
+        Err(error) if error.is_not_found() => return Ok(()),
+        listed => drop(listed?),
+    }
+    let lock_file = FileName::Lock.in_dir(dir);
+    let lock = fs.lock(&lock_file, Site::LockCreate)?;
+    if remove(fs, &FileName::Current.in_dir(dir))? {
+        fs.sync_dir(dir, Site::DestroyDirSync)?; // D1
+    }
+    let emptied = remove_files(fs, dir).and(remove_lost(fs, dir));
+    // While the lock is held: once it is free, the name may be another's.
+    let unlocked = remove(fs, &lock_file).map(drop);
+    drop(lock);
+    emptied.and(unlocked)?;
+    remove_folder(fs, dir)
+}
+
+/// Removes what is ours in `dir`, but the lock.
+fn remove_files(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    let names = fs.list(dir)?;
+    let ours = names.iter().filter(|name| {
+        let parsed = FileName::parse(name);
+        parsed.is_some() && parsed != Some(FileName::Lock)
+    });
+    remove_all(fs, dir, ours)
+}
+
+/// Removes the logs that recovery has put aside.
+fn remove_lost(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    let lost = dir.join(LOST_FOLDER);
+    let names = match fs.list(&lost) {
+        Ok(names) => names,
+        Err(_) => return Ok(()), // Not there, or no folder: then it is not ours.
+    };
+    let ours = names.iter().filter(|name| matches!(FileName::parse(name), Some(FileName::Wal(_))));
+    remove_all(fs, &lost, ours)?;
+    remove_folder(fs, &lost)
+}
+
+/// Removes files by name, as many as can be removed; the first failure is told.
+fn remove_all<'a>(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    names: impl Iterator<Item = &'a String>,
+) -> Result<()> {
+    // By the name as found: it may have more digits than we would write.
+    names.map(|name| remove(fs, &dir.join(name)).map(drop)).fold(Ok(()), Result::and)
+}
+
+/// Removes a file. False if it was not there.
+fn remove(fs: &dyn FileSystem, path: &Path) -> Result<bool> {
+    match fs.remove_file(path, Site::DestroyRemove) {
+        Err(error) if error.is_not_found() => Ok(false),
+        removed => removed.map(|()| true),
+    }
+}
+
+/// Removes a folder unless something is left in it.
+fn remove_folder(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    match fs.remove_dir(dir, Site::DestroyRemoveDir) {
+        Err(error) if error.is_not_found() || is_not_empty(&error) => Ok(()),
+        removed => removed,
+    }
+}
+
+fn is_not_empty(error: &Error) -> bool {
+    let cause = std::error::Error::source(error);
+    let cause = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::DirectoryNotEmpty)
+}

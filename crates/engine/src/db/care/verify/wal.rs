@@ -1,0 +1,70 @@
+//! Checks one log. Stricter than recovery: a bad record that a crash may have left, since no sync
+//! had promised it, is told too.
+
+use std::sync::Arc;
+
+use super::Findings;
+use crate::base::error::{Error, Result};
+use crate::base::key::SeqNo;
+use crate::env::fs::RandomAccessFile;
+use crate::format::batch::BatchReader;
+use crate::format::record::mark::find_sync_mark;
+use crate::format::record::reader::{RecordReader, Step};
+
+/// Reads every record, and every update in it.
+pub(super) fn check(file: Arc<dyn RandomAccessFile>) -> Findings {
+    let mut findings = Findings::default();
+    if let Err(error) = read(&file, &mut findings) {
+        findings.error = Some(error.in_file(file.path()));
+    }
+    findings
+}
+
+/// Reads to the first thing that is wrong.
+fn read(file: &Arc<dyn RandomAccessFile>, findings: &mut Findings) -> Result<()> {
+    let mut reader = RecordReader::new(Arc::clone(file));
+    let mut record = Vec::new();
+    let mut next = None;
+    loop {
+        match reader.next(&mut record)? {
+            Step::End => return Ok(()),
+            Step::Record { offset, after_zeros, .. } => {
+                let expected = next.filter(|_| after_zeros);
+                let batch = read_batch(&record, expected).map_err(|error| error.at(offset))?;
+                findings.entries += u64::from(batch.count());
+                next = Some(batch.seqno().plus(u64::from(batch.count())));
+            }
+            Step::Damage(damage) => {
+                return Err(damaged(&**file, damage.offset, damage.reason)?);
+            }
+            Step::TornTail { offset, bytes } => {
+                findings.torn_bytes = bytes;
+                return match find_sync_mark(&**file, offset)? {
+                    Some(_) => Err(damaged(&**file, offset, "a record is cut short")?),
+                    None => Ok(()),
+                };
+            }
+        }
+    }
+}
+
+/// Behind a hole of zeros, `expected` is the number that must follow.
+fn read_batch(record: &[u8], expected: Option<SeqNo>) -> Result<BatchReader<'_>> {
+    let batch = BatchReader::new(record)?;
+    if let Some(expected) = expected.filter(|expected| batch.seqno() > *expected) {
+        let last = batch.seqno().0 - 1;
+        return Err(Error::corruption(format!("zeros where writes {expected} to {last} were")));
+    }
+    match batch.entries().find_map(Result::err) {
+        Some(error) => Err(error),
+        None => Ok(batch),
+    }
+}
+
+fn damaged(file: &dyn RandomAccessFile, offset: u64, reason: &str) -> Result<Error> {
+    let message = match find_sync_mark(file, offset)? {
+        Some(mark) => format!("{reason}; a sync at byte {mark} had promised it"),
+        None => format!("{reason}; recovery keeps the writes before it"),
+    };
+    Ok(Error::corruption(message).at(offset))
+}
