@@ -131,7 +131,7 @@ impl Core {
     ) -> Result<TableMeta> {
         let path = FileName::Table(number).in_dir(to);
         let file = self.env.file_system.create(&path, Site::TableCreate)?;
-        let mut builder = TableBuilder::new(file, self.settings.table.clone());
+        let mut builder = TableBuilder::new(file, self.settings.upper_table.clone());
         let mut iter = memtable.iter();
         iter.seek_to_first()?;
         while iter.valid() {
