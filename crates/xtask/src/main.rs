@@ -4,15 +4,19 @@
 mod tidy;
 
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: cargo xtask tidy
-  tidy   check layers, file openings, unsafe code, text and sizes; print the largest";
+const USAGE: &str = "usage: cargo xtask tidy | tsan [BATCHES]
+  tidy   check layers, file openings, unsafe code, text and sizes; print the largest
+  tsan   run the stress test under ThreadSanitizer, each writer writing BATCHES batches; needs the
+         nightly toolchain with the component rust-src";
 
 fn main() -> ExitCode {
     let chore: Vec<String> = std::env::args().skip(1).collect();
     match chore.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["tidy"] => tidy(),
+        ["tsan"] => tsan("40000"),
+        ["tsan", batches] => tsan(batches),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -28,6 +32,25 @@ fn tidy() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {
             eprintln!("tidy could not run: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The standard library is built anew, instrumented: without that its channels and locks look like
+/// races. A target folder of its own keeps the usual one from being rebuilt each time.
+fn tsan(batches: &str) -> ExitCode {
+    let mut command = Command::new("cargo");
+    command
+        .args(["+nightly", "test", "-Zbuild-std", "--target", "x86_64-unknown-linux-gnu"])
+        .args(["--target-dir", "target/tsan", "--package", "siltstone", "--test", "stress"])
+        .env("RUSTFLAGS", "-Zsanitizer=thread")
+        .env("SILTSTONE_STRESS_BATCHES", batches);
+    match command.status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("tsan could not run: {error}");
             ExitCode::from(2)
         }
     }

@@ -134,10 +134,7 @@ impl Writer<'_> {
             }
         };
         self.done.bytes_written += summary.bytes;
-        let stats = TableStats {
-            entries: summary.properties.entries,
-            deletions: summary.properties.deletions,
-        };
+        let stats = TableStats::from(&summary.properties);
         self.done.tables.push(Built {
             number,
             size: summary.bytes,

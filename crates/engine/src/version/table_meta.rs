@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use crate::base::key::InternalKey;
 use crate::base::sync::{Mutex, OnceLock, Rank, Signal};
 use crate::format::filename::{FileName, FileNumber};
+use crate::format::table::properties::TableProperties;
 
 /// LevelDB's seek budget: one seek costs about as much as compacting 16 KiB.
 const BYTES_PER_SEEK: u64 = 16 * 1024;
@@ -21,7 +22,8 @@ pub(crate) struct TableMeta {
     pub(crate) size: u64,
     pub(crate) smallest: InternalKey,
     pub(crate) largest: InternalKey,
-    stats: OnceLock<TableStats>,
+    /// Empty until the table was looked into; `None` if it does not tell.
+    stats: OnceLock<Option<TableStats>>,
     seeks_left: AtomicI64,
     obsolete: AtomicBool,
     graveyard: Arc<Graveyard>,
@@ -33,6 +35,12 @@ pub(crate) struct TableMeta {
 pub(crate) struct TableStats {
     pub(crate) entries: u64,
     pub(crate) deletions: u64,
+}
+
+impl From<&TableProperties> for TableStats {
+    fn from(properties: &TableProperties) -> Self {
+        TableStats { entries: properties.entries, deletions: properties.deletions }
+    }
 }
 
 impl TableMeta {
@@ -56,10 +64,15 @@ impl TableMeta {
     }
 
     pub(crate) fn stats(&self) -> Option<TableStats> {
-        self.stats.get().copied()
+        self.stats.get().copied().flatten()
     }
 
-    pub(crate) fn learn_stats(&self, stats: TableStats) {
+    /// True once somebody has read the table's properties, or looked for them in vain.
+    pub(crate) fn was_looked_into(&self) -> bool {
+        self.stats.get().is_some()
+    }
+
+    pub(crate) fn learn_stats(&self, stats: Option<TableStats>) {
         // A second teller says the same: a table never changes.
         let _ = self.stats.set(stats);
     }

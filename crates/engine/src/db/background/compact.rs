@@ -17,7 +17,7 @@ use crate::db::core::Core;
 use crate::db::state::State;
 use crate::format::filename::FileNumber;
 use crate::version::builder::Change;
-use crate::version::table_meta::TableMeta;
+use crate::version::table_meta::{TableMeta, TableStats};
 
 /// An accepted plan.
 pub(crate) enum Accepted {
@@ -35,7 +35,7 @@ impl Core {
             }
             self.pick(&mut state)
         };
-        let Some(accepted) = accepted else { return Worked::Idle };
+        let Some(accepted) = accepted else { return self.look_into_a_table() };
         self.ring_for_work(); // Another plan may start beside this one.
         match self.run(accepted) {
             Ok(()) => {
@@ -49,6 +49,22 @@ impl Core {
     fn pick(&self, state: &mut State) -> Option<Accepted> {
         let plan = self.next_plan(state)?;
         self.accept(state, &plan)
+    }
+
+    /// With nothing else to do, learns how many deletions one more table holds: the manifest does not
+    /// say, and without knowing it a reopened database would keep the space of what was deleted.
+    fn look_into_a_table(&self) -> Worked {
+        let version = Arc::clone(&self.super_version.load().version);
+        // As many as may be open anyway; a database of far more tables has better things to read.
+        let mut tables = version.tables().take(self.settings.open_tables_max);
+        let Some((_, meta)) = tables.find(|(_, meta)| !meta.was_looked_into()) else {
+            return Worked::Idle;
+        };
+        // A table that cannot be opened is for its readers to complain about.
+        let opened = self.tables.get(meta.number, meta.size).ok();
+        let properties = opened.as_ref().and_then(|table| table.properties());
+        meta.learn_stats(properties.map(TableStats::from));
+        Worked::Yes
     }
 
     /// What the policy would do next.
@@ -180,7 +196,7 @@ impl Core {
             let bounds = (built.smallest.clone(), built.largest.clone());
             let graveyard = Arc::clone(&self.graveyard);
             let meta = TableMeta::new(built.number, built.size, bounds, graveyard);
-            meta.learn_stats(built.stats);
+            meta.learn_stats(Some(built.stats));
             (job.to, Arc::new(meta))
         });
         Change { removed: removed.collect::<Vec<(Slot, FileNumber)>>(), added: added.collect() }

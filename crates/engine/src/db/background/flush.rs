@@ -13,6 +13,7 @@ use crate::base::slot::Slot;
 use crate::db::background::Worked;
 use crate::db::core::Core;
 use crate::db::state::Logged;
+use crate::env::fs::WritableFile;
 use crate::format::filename::FileNumber;
 use crate::format::table::TableBuilder;
 use crate::format::table::builder::TableSummary;
@@ -77,16 +78,26 @@ impl Core {
         let built = self.write_table(memtable, number).inspect_err(|_| {
             let _ = self.store.remove(number);
         })?;
-        let stats =
-            TableStats { entries: built.properties.entries, deletions: built.properties.deletions };
+        let stats = TableStats::from(&built.properties);
         let bounds = (built.smallest, built.largest);
         let meta = TableMeta::new(number, built.bytes, bounds, Arc::clone(&self.graveyard));
-        meta.learn_stats(stats);
+        meta.learn_stats(Some(stats));
         Ok(Some(Arc::new(meta)))
     }
 
     fn write_table(&self, memtable: &Arc<MemTable>, number: FileNumber) -> Result<TableSummary> {
         let file = self.store.create(number)?;
+        let summary = self.write_memtable(memtable, file)?;
+        self.store.sync_names()?;
+        Ok(summary)
+    }
+
+    /// Writes a memtable's entries into a table file, and makes its bytes durable.
+    pub(crate) fn write_memtable(
+        &self,
+        memtable: &Arc<MemTable>,
+        file: Box<dyn WritableFile>,
+    ) -> Result<TableSummary> {
         let mut builder = TableBuilder::new(file, self.settings.upper_table.clone());
         let mut iter = memtable.iter();
         iter.seek_to_first()?;
@@ -94,8 +105,6 @@ impl Core {
             builder.add(iter.key(), iter.value())?;
             iter.next()?;
         }
-        let summary = builder.finish()?;
-        self.store.sync_names()?;
-        Ok(summary)
+        builder.finish()
     }
 }

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::error::Result;
-use crate::base::iter::InternalIterator;
 use crate::base::key::SeqNo;
 use crate::base::slot::Slot;
 use crate::db::care::fresh::{Content, Fresh};
@@ -16,7 +15,6 @@ use crate::db::handle::Db;
 use crate::env::fs::{RandomAccessFile, WritableFile};
 use crate::env::site::Site;
 use crate::format::filename::{FileName, FileNumber};
-use crate::format::table::TableBuilder;
 use crate::memtable::MemTable;
 use crate::version::Version;
 use crate::version::builder::{self, Change};
@@ -131,14 +129,7 @@ impl Core {
     ) -> Result<TableMeta> {
         let path = FileName::Table(number).in_dir(to);
         let file = self.env.file_system.create(&path, Site::TableCreate)?;
-        let mut builder = TableBuilder::new(file, self.settings.upper_table.clone());
-        let mut iter = memtable.iter();
-        iter.seek_to_first()?;
-        while iter.valid() {
-            builder.add(iter.key(), iter.value())?;
-            iter.next()?;
-        }
-        let built = builder.finish()?;
+        let built = self.write_memtable(memtable, file)?;
         let bounds = (built.smallest, built.largest);
         Ok(TableMeta::new(number, built.bytes, bounds, Arc::clone(&self.graveyard)))
     }

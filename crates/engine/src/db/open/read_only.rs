@@ -92,7 +92,7 @@ fn replay_into_memory(core: &mut Core, recovered: &Recovered, files: &Files) -> 
     let logged = |table| Logged { table, wal: recovered.log_number, start: recovered.last_seqno };
     let mut state = core.state.lock();
     state.immutables = full.into_iter().map(logged).collect();
-    state.memtable = logged(rest);
+    state.memtable = logged(Arc::clone(rest.table()));
     drop(state);
     core.visible.store(report.last_seqno.0, std::sync::atomic::Ordering::Release);
     core.recovery = report;

@@ -79,9 +79,7 @@ pub(crate) fn recover(
     core.next_file = AtomicU64::new(next_file);
     let wals: Vec<_> =
         files.wals().into_iter().filter(|number| recovered.needs_wal(*number)).collect();
-    let (version, mut report) = replay_into_tables(&core, &recovered, &wals)?;
-    let (memtable, inserter) = MemTable::new(core.settings.order.user.clone(), core.next_seed());
-    core.state.lock().memtable.table = memtable;
+    let (version, inserter, mut report) = replay_into_tables(&core, &recovered, &wals)?;
     begin(&mut core, version, inserter, report.last_seqno)?;
     set_aside(&core, &report);
     bury_orphans(&core, &files);
@@ -90,12 +88,13 @@ pub(crate) fn recover(
     Ok(core)
 }
 
-/// Replays the logs and writes all of it as tables of level 0.
+/// Replays the logs and writes what they hold as tables of level 0. With
+/// [`reuse_logs`](Options::reuse_logs) the last memtable stays in memory.
 fn replay_into_tables(
     core: &Core,
     recovered: &Recovered,
     wals: &[FileNumber],
-) -> Result<(Version, RecoveryReport)> {
+) -> Result<(Version, Inserter, RecoveryReport)> {
     let mut added: Vec<(Slot, Arc<TableMeta>)> = Vec::new();
     let mut flush = |memtable: &Arc<MemTable>| {
         added.extend(core.build_level0(memtable)?.map(|table| (Slot::L0, table)));
@@ -103,11 +102,14 @@ fn replay_into_tables(
     };
     let settings = replay_settings(core, recovered.last_seqno);
     let replay = WalReplay::new(settings, &*core.env.file_system, &core.dir, &mut flush);
-    let (rest, report) = replay.run(wals)?;
-    flush(&rest)?;
+    let (mut inserter, report) = replay.run(wals)?;
+    if !core.options.reuse_logs {
+        flush(inserter.table())?;
+        (_, inserter) = MemTable::new(core.settings.order.user.clone(), core.next_seed());
+    }
     let change = Change { added, removed: Vec::new() };
     let version = builder::apply(&core.settings.order, &recovered.version, change)?;
-    Ok((version, report))
+    Ok((version, inserter, report))
 }
 
 pub(crate) fn replay_settings(core: &Core, baseline: SeqNo) -> ReplaySettings {
@@ -120,25 +122,30 @@ pub(crate) fn replay_settings(core: &Core, baseline: SeqNo) -> ReplaySettings {
     }
 }
 
-/// Starts writing: a new log, and a new manifest that needs no older one.
+/// Starts writing: a new log, which holds what the memtable does, and a new manifest that needs no
+/// older one.
 fn begin(core: &mut Core, version: Version, inserter: Inserter, last: SeqNo) -> Result<()> {
     let manifest_number = core.new_file_number();
-    let wal_number = core.new_file_number();
     let fs = Arc::clone(&core.env.file_system);
-    let wal = Wal::create(&fs, &core.dir, wal_number)?;
-    core.set_floor(Floor { wal: wal_number, last_seqno: last });
+    let table = Arc::clone(inserter.table());
+    let wal = if table.is_empty() {
+        Wal::create(&fs, &core.dir, core.new_file_number())?
+    } else {
+        core.relog(&[Arc::clone(&table)])?
+    };
+    let next_seqno = last.plus(1);
+    let start = table.first_seqno().unwrap_or(next_seqno);
+    core.set_floor(Floor { wal: wal.number(), last_seqno: SeqNo(start.0.saturating_sub(1)) });
     let snapshot = core.snapshot_edit(&version, core.floor());
     let manifest = ManifestLog::create(&fs, &core.dir, manifest_number, &snapshot)?;
     core.counters.manifest_rotations.add(1);
     *core.manifest.lock() = Some(manifest);
     core.visible.store(last.0, Ordering::Release);
-    let next_seqno = last.plus(1);
     {
         let mut state = core.state.lock();
-        let table = Arc::clone(inserter.table());
-        state.memtable = Logged { table, wal: wal_number, start: next_seqno };
+        state.memtable = Logged { table, wal: wal.number(), start };
         state.version = Arc::new(version);
-        state.wals = vec![wal_number];
+        state.wals = vec![wal.number()];
         core.publish(&state);
     }
     let committer =

@@ -46,7 +46,6 @@ pub(crate) struct WalReplay<'a> {
     fs: &'a dyn FileSystem,
     dir: &'a Path,
     sink: &'a mut Sink<'a>,
-    memtable: Arc<MemTable>,
     inserter: Inserter,
     /// The last sequence number replayed; none before the first batch.
     last: Option<SeqNo>,
@@ -72,14 +71,13 @@ impl<'a> WalReplay<'a> {
         dir: &'a Path,
         sink: &'a mut Sink<'a>,
     ) -> Self {
-        let (memtable, inserter) = MemTable::new(settings.order.clone(), settings.seed);
+        let (_, inserter) = MemTable::new(settings.order.clone(), settings.seed);
         let report = RecoveryReport::default();
         WalReplay {
             settings,
             fs,
             dir,
             sink,
-            memtable,
             inserter,
             last: None,
             broken: None,
@@ -88,8 +86,9 @@ impl<'a> WalReplay<'a> {
         }
     }
 
-    /// Replays logs, which must ascend, and returns the last memtable, which the sink has not seen.
-    pub(crate) fn run(mut self, wals: &[FileNumber]) -> Result<(Arc<MemTable>, RecoveryReport)> {
+    /// Replays logs, which must ascend, and returns the inserter of the last memtable,
+    /// which the sink has not seen.
+    pub(crate) fn run(mut self, wals: &[FileNumber]) -> Result<(Inserter, RecoveryReport)> {
         for (index, wal) in wals.iter().enumerate() {
             self.report.wals.push(wal.0);
             if !self.replay(*wal, &wals[index..])? {
@@ -100,7 +99,7 @@ impl<'a> WalReplay<'a> {
             self.drop_rest(broken, &[])?;
         }
         self.report.last_seqno = self.last.unwrap_or_default().max(self.settings.baseline);
-        Ok((self.memtable, self.report))
+        Ok((self.inserter, self.report))
     }
 
     /// Replays one log. False if replay must end here (P1). `later` begins with this log.
@@ -247,13 +246,13 @@ impl<'a> WalReplay<'a> {
     }
 
     fn pass_full_memtable(&mut self) -> Result<()> {
-        if self.memtable.approximate_bytes() < self.settings.memtable_bytes {
+        if self.inserter.table().approximate_bytes() < self.settings.memtable_bytes {
             return Ok(());
         }
-        (self.sink)(&self.memtable)?;
+        (self.sink)(self.inserter.table())?;
         self.settings.seed = self.settings.seed.wrapping_add(1);
         let order = self.settings.order.clone();
-        (self.memtable, self.inserter) = MemTable::new(order, self.settings.seed);
+        (_, self.inserter) = MemTable::new(order, self.settings.seed);
         Ok(())
     }
 }
