@@ -197,8 +197,8 @@ mod tests {
     fn sync_writes_wait_for_a_sync_leader() {
         let queue = WriteQueue::new(Some(()));
         let Turn::Lead(()) = queue.join(EMPTY) else { panic!("nobody else leads") };
+        let synced = Request { sync: true, ..EMPTY };
         std::thread::scope(|scope| {
-            let synced = Request { sync: true, ..EMPTY };
             let follower = scope.spawn(|| queue.join(synced));
             while queue.state.lock().waiting.is_empty() {
                 std::thread::yield_now();
