@@ -15,6 +15,10 @@ pub(crate) mod lookup;
 pub(crate) mod manifest_log;
 pub(crate) mod recover;
 pub(crate) mod table_meta;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::Arc;
