@@ -14,6 +14,9 @@ pub(crate) mod merge;
 pub(crate) mod policy;
 pub(crate) mod retention;
 
+#[cfg(test)]
+mod model;
+
 use crate::base::slot::Slot;
 use crate::format::filename::FileNumber;
 

@@ -1,0 +1,400 @@
+//! A random model of slots, jobs and snapshots, on the real rules: [`closure`], [`in_flight`],
+//! [`retention`], [`cut`], [`job`] and the version builder. Tables are lists of entries; there are no
+//! files. After each step that changes the version, A3 and A5 are checked over all entries, and
+//! every key is read at every snapshot and compared with the history of writes.
+//!
+//! Each rule can be replaced by one that forgets something ([`mutants`]): then some history must
+//! break, or the model does not test that rule.
+
+mod mutants;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::base::comparator::{InternalOrder, UserOrder};
+use crate::base::key::{InternalKey, ParsedKey, SeqNo, ValueKind};
+use crate::base::slot::Slot;
+use crate::compaction::closure::{self, Closed};
+use crate::compaction::cut::Cutter;
+use crate::compaction::in_flight::InFlight;
+use crate::compaction::job::{Built, Job, JobLimits, Output};
+use crate::compaction::retention::{Retention, Verdict};
+use crate::format::filename::FileNumber;
+use crate::version::builder::{self, Change};
+use crate::version::table_meta::TableStats;
+use crate::version::testing::{Random, order, sized, sst_log, tree};
+use crate::version::{Version, check};
+
+/// Keys are the bytes below this.
+const KEYS: u8 = 22;
+const STEPS: usize = 160;
+/// Bytes that each entry counts for.
+const ENTRY_BYTES: u64 = 10;
+
+/// What histories are made by; see the module doc.
+#[derive(Clone, Copy)]
+struct Rules {
+    close: fn(&UserOrder, &Version, &[FileNumber], Slot) -> Option<Closed>,
+    admits: fn(&InFlight, &UserOrder, &Closed, Slot) -> bool,
+    /// Last touch to a job before it runs.
+    job: fn(&Version, &mut Job),
+    cuts: Cuts,
+    /// Which cuts A5 lets pass.
+    tolerated: Cuts,
+}
+
+const RULES: Rules = Rules {
+    close: closure::close,
+    admits: InFlight::admits,
+    job: |_, _| (),
+    cuts: Cuts::BetweenKeys,
+    tolerated: Cuts::BetweenKeys,
+};
+
+/// Where output tables may end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cuts {
+    BetweenKeys,
+    /// As LevelDB's did: between two versions of one key, too.
+    Anywhere,
+}
+
+/// An entry: user key, sequence number, value or deletion.
+type Entry = (u8, u64, Option<u32>);
+
+enum Running {
+    Move { id: u64, closed: Closed, to: Slot },
+    Merge(Job),
+}
+
+struct Model {
+    rules: Rules,
+    random: Random,
+    order: InternalOrder,
+    version: Version,
+    in_flight: InFlight,
+    running: Vec<Running>,
+    contents: BTreeMap<FileNumber, Vec<Entry>>,
+    memtable: Vec<Entry>,
+    history: Vec<Entry>,
+    snapshots: Vec<u64>,
+    last_number: u64,
+    last_job: u64,
+    done: Done,
+}
+
+/// Counts that tell whether the histories were worth anything.
+#[derive(Clone, Copy, Default)]
+struct Done {
+    moves: usize,
+    merges: usize,
+    dropped: usize,
+    turned_away: usize,
+}
+
+/// What a history broke.
+type Checked = Result<(), String>;
+
+impl Model {
+    fn new(seed: u64, rules: Rules) -> Self {
+        Model {
+            rules,
+            random: Random::new(seed),
+            order: order(),
+            version: Version::default(),
+            in_flight: InFlight::default(),
+            running: Vec::new(),
+            contents: BTreeMap::new(),
+            memtable: Vec::new(),
+            history: Vec::new(),
+            snapshots: Vec::new(),
+            last_number: 0,
+            last_job: 0,
+            done: Done::default(),
+        }
+    }
+
+    fn run(mut self) -> Result<Done, String> {
+        for _ in 0..STEPS {
+            let changed = match self.random.below(100) {
+                0..45 => self.put(),
+                45..58 => self.flush()?,
+                58..80 => self.plan(),
+                80..92 => self.finish_one()?,
+                92..95 => {
+                    self.snapshots.push(self.last_seqno());
+                    false
+                }
+                _ => {
+                    if !self.snapshots.is_empty() {
+                        let at = self.random.below(self.snapshots.len());
+                        self.snapshots.swap_remove(at);
+                    }
+                    false
+                }
+            };
+            if changed {
+                self.check()?;
+            }
+        }
+        while self.finish_one()? {
+            self.check()?;
+        }
+        assert!(self.in_flight.is_empty());
+        Ok(self.done)
+    }
+
+    fn last_seqno(&self) -> u64 {
+        self.history.len() as u64
+    }
+
+    fn new_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    fn put(&mut self) -> bool {
+        let key = self.random.below(usize::from(KEYS)) as u8;
+        let seqno = self.last_seqno() + 1;
+        let value = (!self.random.percent(30)).then_some(seqno as u32);
+        self.memtable.push((key, seqno, value));
+        self.history.push((key, seqno, value));
+        false
+    }
+
+    fn flush(&mut self) -> Result<bool, String> {
+        if self.memtable.is_empty() {
+            return Ok(false);
+        }
+        let mut entries = std::mem::take(&mut self.memtable);
+        entries.sort_by_key(|(key, seqno, _)| (*key, std::cmp::Reverse(*seqno)));
+        let built = self.store(entries);
+        self.install(Vec::new(), &[built], Slot::L0)?;
+        Ok(true)
+    }
+
+    /// Keeps entries as a table.
+    fn store(&mut self, entries: Vec<Entry>) -> Built {
+        let number = FileNumber(self.new_number());
+        let built = Built {
+            number,
+            size: entries.len() as u64 * ENTRY_BYTES,
+            smallest: internal(entries.first().unwrap()),
+            largest: internal(entries.last().unwrap()),
+            stats: TableStats::default(),
+        };
+        self.contents.insert(number, entries);
+        built
+    }
+
+    fn install(&mut self, gone: Vec<(Slot, FileNumber)>, new: &[Built], to: Slot) -> Checked {
+        let meta = |built: &Built| {
+            sized(built.number.0, built.size, (built.smallest.clone(), built.largest.clone()))
+        };
+        let added = new.iter().map(|built| (to, meta(built))).collect();
+        self.change(Change { removed: gone, added })
+    }
+
+    fn change(&mut self, change: Change) -> Checked {
+        let next = builder::apply(&self.order, &self.version, change);
+        self.version = next.map_err(|error| error.to_string())?;
+        check::check(&self.order, &self.version).map_err(|error| error.to_string())
+    }
+
+    /// Proposes a plan such as a policy might, and begins it if the rules let it.
+    fn plan(&mut self) -> bool {
+        let targets = [tree(1), sst_log(1), tree(2), sst_log(2), tree(3)];
+        let filled: Vec<Slot> = self
+            .version
+            .slots()
+            .filter(|(_, tables)| !tables.is_empty())
+            .map(|(slot, _)| slot)
+            .collect();
+        if filled.is_empty() {
+            return false;
+        }
+        let from = *self.random.pick(&filled);
+        let reachable: Vec<Slot> = targets.into_iter().filter(|to| *to >= from).collect();
+        let to = *self.random.pick(&reachable);
+        let tables = self.version.slot(from);
+        let seed: Vec<FileNumber> =
+            (0..=self.random.below(3)).map(|_| self.random.pick(tables).number).collect();
+        let user = &self.order.user;
+        let Some(closed) = (self.rules.close)(user, &self.version, &seed, to) else { return false };
+        if !(self.rules.admits)(&self.in_flight, user, &closed, to) {
+            self.done.turned_away += 1;
+            return false;
+        }
+        self.last_job += 1;
+        self.in_flight.begin(user, self.last_job, &closed, to);
+        let running = if self.random.percent(50) && closed.may_move(user, to) {
+            Running::Move { id: self.last_job, closed, to }
+        } else {
+            Running::Merge(self.job(&closed, to))
+        };
+        self.running.push(running);
+        false
+    }
+
+    fn job(&mut self, closed: &Closed, to: Slot) -> Job {
+        let mut snapshots = self.snapshots.clone();
+        snapshots.push(self.last_seqno());
+        snapshots.sort_unstable();
+        snapshots.dedup();
+        let limits = JobLimits {
+            table_bytes: (1 + self.random.below(8)) as u64 * ENTRY_BYTES,
+            grandparent_bytes: self.random.below(20) as u64 * ENTRY_BYTES,
+        };
+        let settings = (to, snapshots.into_iter().map(SeqNo).collect(), limits);
+        let mut job = Job::new(self.last_job, &self.order.user, &self.version, closed, settings);
+        (self.rules.job)(&self.version, &mut job);
+        job
+    }
+
+    fn finish_one(&mut self) -> Result<bool, String> {
+        if self.running.is_empty() {
+            return Ok(false);
+        }
+        let at = self.random.below(self.running.len());
+        match self.running.swap_remove(at) {
+            Running::Move { id, closed, to } => {
+                let tables = || closed.tables.iter();
+                self.change(Change {
+                    removed: tables().map(|(place, table)| (place.slot, table.number)).collect(),
+                    added: tables().map(|(_, table)| (to, Arc::clone(table))).collect(),
+                })?;
+                self.in_flight.end(id);
+                self.done.moves += 1;
+            }
+            Running::Merge(job) => {
+                let output = self.merge(&job);
+                if self.rules.tolerated == Cuts::BetweenKeys && !job.accepts(&self.order, &output) {
+                    return Err(format!("job {} refuses its output", job.id));
+                }
+                let gone = job.input_tables().map(|(slot, table)| (slot, table.number)).collect();
+                self.install(gone, &output.tables, job.to)?;
+                self.in_flight.end(job.id);
+                self.done.merges += 1;
+            }
+        }
+        Ok(true)
+    }
+
+    /// What the merge loop does, on lists.
+    fn merge(&mut self, job: &Job) -> Output {
+        let inputs = job.input_tables().flat_map(|(_, table)| self.contents[&table.number].clone());
+        let mut entries: Vec<Entry> = inputs.collect();
+        entries.sort_by_key(|(key, seqno, _)| (*key, std::cmp::Reverse(*seqno)));
+        let order = self.order.clone();
+        let mut retention = Retention::new(&order.user, &job.snapshots, &job.below);
+        let mut cutter = Cutter::new(&job.cut, &order);
+        let mut output = Output::default();
+        let mut open: Vec<Entry> = Vec::new();
+        for entry in entries {
+            let verdict = retention.judge(&parsed(&entry, &[entry.0]));
+            if verdict == Verdict::Drop {
+                self.done.dropped += 1;
+                continue;
+            }
+            let may_cut = verdict == Verdict::KeepFirst || self.rules.cuts == Cuts::Anywhere;
+            let bytes = open.len() as u64 * ENTRY_BYTES;
+            if may_cut && cutter.cuts_before(internal(&entry).as_bytes(), bytes) && !open.is_empty()
+            {
+                output.tables.push(self.store(std::mem::take(&mut open)));
+            }
+            open.push(entry);
+        }
+        if !open.is_empty() {
+            output.tables.push(self.store(open));
+        }
+        output
+    }
+
+    /// A3 and A5 over all entries, and every read.
+    fn check(&self) -> Checked {
+        if self.rules.tolerated == Cuts::BetweenKeys {
+            self.check_disjoint()?;
+        }
+        let mut found: Vec<Vec<Entry>> = vec![Vec::new(); usize::from(KEYS)];
+        for entry in self.memtable.iter().rev() {
+            found[usize::from(entry.0)].push(*entry);
+        }
+        for (_, table) in self.version.tables() {
+            for entry in &self.contents[&table.number] {
+                found[usize::from(entry.0)].push(*entry);
+            }
+        }
+        let mut written: Vec<Vec<Entry>> = vec![Vec::new(); usize::from(KEYS)];
+        for entry in self.history.iter().rev() {
+            written[usize::from(entry.0)].push(*entry);
+        }
+        for (found, written) in found.iter().zip(&written) {
+            if !found.is_sorted_by(|newer, older| newer.1 > older.1) {
+                return Err(format!("A3: {found:?}"));
+            }
+            for seqno in self.snapshots.iter().copied().chain([self.last_seqno()]) {
+                let (got, expected) = (read(found, seqno), read(written, seqno));
+                if got != expected {
+                    return Err(format!("read at {seqno}: {got:?} of {written:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_disjoint(&self) -> Checked {
+        for (slot, tables) in self.version.slots().filter(|(slot, _)| slot.is_sorted()) {
+            for pair in tables.windows(2) {
+                if pair[0].largest.user() >= pair[1].smallest.user() {
+                    return Err(format!("A5: {} and {} in {slot}", pair[0].number, pair[1].number));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first entry in order that a read at `seqno` sees.
+fn read(newest_first: &[Entry], seqno: u64) -> Option<u32> {
+    newest_first.iter().find(|entry| entry.1 <= seqno)?.2
+}
+
+fn kind(entry: &Entry) -> ValueKind {
+    if entry.2.is_some() { ValueKind::Value } else { ValueKind::Deletion }
+}
+
+fn internal(entry: &Entry) -> InternalKey {
+    InternalKey::new(&[entry.0], SeqNo(entry.1), kind(entry))
+}
+
+fn parsed<'k>(entry: &Entry, user: &'k [u8]) -> ParsedKey<'k> {
+    ParsedKey { user, seqno: SeqNo(entry.1), kind: kind(entry) }
+}
+
+/// Runs histories until one breaks; how often it did what.
+fn run_all(seeds: std::ops::Range<u64>, rules: Rules) -> Result<Done, String> {
+    let mut total = Done::default();
+    for seed in seeds {
+        let done =
+            Model::new(seed, rules).run().map_err(|broken| format!("seed {seed}: {broken}"))?;
+        total.moves += done.moves;
+        total.merges += done.merges;
+        total.dropped += done.dropped;
+        total.turned_away += done.turned_away;
+    }
+    Ok(total)
+}
+
+#[test]
+fn the_rules_keep_every_history() {
+    let done = run_all(0..2_000, RULES).unwrap();
+    assert!(done.moves > 2_000 && done.merges > 5_000, "{} {}", done.moves, done.merges);
+    assert!(done.dropped > 10_000 && done.turned_away > 2_000);
+}
+
+/// Tables that share border keys, as LevelDB wrote them, everywhere.
+#[test]
+fn the_rules_keep_every_history_with_keys_split_over_tables() {
+    let rules = Rules { cuts: Cuts::Anywhere, tolerated: Cuts::Anywhere, ..RULES };
+    run_all(0..1_000, rules).unwrap();
+}
