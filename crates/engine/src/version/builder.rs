@@ -133,3 +133,114 @@ pub(crate) fn apply(order: &InternalOrder, base: &Version, change: Change) -> Re
     builder.apply(change)?;
     builder.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::version::testing::{numbers, order, sst_log, table, tree, version};
+
+    fn gone(removed: &[(Slot, u64)]) -> Vec<(Slot, FileNumber)> {
+        removed.iter().map(|(slot, number)| (*slot, FileNumber(*number))).collect()
+    }
+
+    fn change(removed: &[(Slot, u64)], added: Vec<(Slot, Arc<TableMeta>)>) -> Change {
+        Change { removed: gone(removed), added }
+    }
+
+    #[test]
+    fn each_slot_has_its_own_order() {
+        let base = version([
+            (Slot::L0, table(5, "a", "z")),
+            (Slot::L0, table(6, "a", "z")),
+            (tree(1), table(9, "d", "f")),
+            (sst_log(1), table(8, "a", "c")),
+            (sst_log(1), table(2, "a", "c")),
+        ]);
+        let added = vec![
+            (Slot::L0, table(12, "a", "b")),
+            (Slot::L0, table(11, "a", "b")),
+            (tree(1), table(10, "a", "c")),
+            (tree(1), table(7, "g", "h")),
+            (sst_log(1), table(3, "b", "c")),
+            (sst_log(1), table(4, "b", "c")),
+        ];
+        let order = order();
+        let mut builder = VersionBuilder::new(&order, &base);
+        builder.apply(change(&[], added)).unwrap();
+        builder.apply(change(&[], vec![(sst_log(1), table(1, "c", "d"))])).unwrap();
+        let next = builder.finish().unwrap();
+        assert_eq!(numbers(next.slot(Slot::L0)), [12, 11, 6, 5]);
+        assert_eq!(numbers(next.slot(tree(1))), [10, 9, 7]);
+        assert_eq!(numbers(next.slot(sst_log(1))), [1, 3, 4, 8, 2]);
+        assert_eq!(numbers(base.slot(tree(1))), [9], "the base stays as it is");
+    }
+
+    #[test]
+    fn changes_at_once_are_changes_one_by_one() {
+        let base = version([(tree(1), table(1, "a", "b")), (tree(2), table(2, "a", "b"))]);
+        let changes = [
+            change(&[(tree(1), 1)], vec![(sst_log(1), table(1, "a", "b"))]),
+            change(&[], vec![(tree(1), table(3, "a", "c")), (tree(1), table(4, "d", "e"))]),
+            change(&[(tree(1), 4), (tree(1), 3)], vec![(sst_log(1), table(3, "a", "c"))]),
+            change(&[(sst_log(1), 1)], vec![(tree(2), table(1, "c", "d"))]),
+            change(&[(tree(2), 2)], vec![]),
+        ];
+        let order = order();
+        let mut builder = VersionBuilder::new(&order, &base);
+        let mut stepwise = base.clone();
+        for change in changes {
+            stepwise = apply(&order, &stepwise, change.clone()).unwrap();
+            builder.apply(change).unwrap();
+        }
+        let at_once = builder.finish().unwrap();
+        let shape = |version: &Version| {
+            version.tables().map(|(slot, table)| (slot, table.number.0)).collect::<Vec<_>>()
+        };
+        assert_eq!(shape(&at_once), shape(&stepwise));
+        assert_eq!(shape(&at_once), [(sst_log(1), 3), (tree(2), 1)]);
+    }
+
+    #[test]
+    fn a_table_may_be_replaced_where_it_is_and_moved_elsewhere() {
+        let base = version([(tree(1), table(1, "a", "b")), (tree(1), table(2, "d", "e"))]);
+        let again = change(&[(tree(1), 1)], vec![(tree(1), table(1, "f", "g"))]);
+        let next = apply(&order(), &base, again).unwrap();
+        assert_eq!(numbers(next.slot(tree(1))), [2, 1]);
+        let moved = change(&[(tree(1), 1)], vec![(tree(3), table(1, "f", "g"))]);
+        let next = apply(&order(), &next, moved).unwrap();
+        assert_eq!((numbers(next.slot(tree(1))), numbers(next.slot(tree(3)))), (vec![2], vec![1]));
+    }
+
+    #[test]
+    fn removing_what_is_not_there_is_nothing() {
+        let base = version([(tree(1), table(1, "a", "b"))]);
+        let next = apply(&order(), &base, change(&[(tree(1), 7), (tree(2), 1)], vec![])).unwrap();
+        assert_eq!(numbers(next.tables().map(|(_, table)| table)), [1]);
+    }
+
+    #[test]
+    fn adding_twice_is_corruption() {
+        let base = version([(tree(1), table(1, "a", "b"))]);
+        let message = "Corruption: an edit adds table 1 to L1, which has it";
+        let twice = change(&[], vec![(tree(1), table(1, "x", "y"))]);
+        let error = apply(&order(), &base, twice).err().unwrap();
+        assert_eq!(error.to_string(), message);
+
+        let in_one = vec![(tree(1), table(1, "x", "y")), (tree(1), table(1, "x", "y"))];
+        let error = apply(&order(), &Version::default(), change(&[], in_one)).err().unwrap();
+        assert_eq!(error.to_string(), message);
+
+        let (order, empty) = (order(), Version::default());
+        let mut builder = VersionBuilder::new(&order, &empty);
+        builder.apply(change(&[], vec![(tree(1), table(1, "a", "b"))])).unwrap();
+        let again = change(&[], vec![(tree(1), table(1, "a", "b"))]);
+        assert!(builder.apply(again).unwrap_err().is_corruption());
+    }
+
+    #[test]
+    fn slots_without_changes_are_shared() {
+        let base = version([(tree(1), table(1, "a", "b")), (tree(2), table(2, "a", "b"))]);
+        let next = apply(&order(), &base, change(&[(tree(1), 1)], vec![])).unwrap();
+        assert!(Arc::ptr_eq(base.shared_slot(tree(2)), next.shared_slot(tree(2))));
+    }
+}

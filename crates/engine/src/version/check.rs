@@ -46,3 +46,59 @@ fn check_neighbours(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::slot::Slot;
+    use crate::version::builder::{self, Change};
+    use crate::version::testing::{bounded, key, order, sst_log, table, tree};
+
+    fn checked(added: Vec<(Slot, Arc<TableMeta>)>) -> Result<()> {
+        let change = Change { added, removed: Vec::new() };
+        check(&order(), &builder::apply(&order(), &Version::default(), change).unwrap())
+    }
+
+    #[test]
+    fn tables_may_overlap_where_slots_are_not_sorted() {
+        for slot in [Slot::L0, sst_log(1), sst_log(5)] {
+            checked(vec![(slot, table(1, "a", "m")), (slot, table(2, "c", "z"))]).unwrap();
+        }
+        let levels = vec![(tree(1), table(1, "a", "m")), (tree(2), table(2, "c", "z"))];
+        checked(levels).unwrap();
+    }
+
+    #[test]
+    fn tables_of_a_sorted_slot_lie_apart() {
+        for slot in [tree(1), tree(6)] {
+            checked(vec![(slot, table(1, "a", "c")), (slot, table(2, "d", "f"))]).unwrap();
+            for (from, to) in [("c", "d"), ("b", "z"), ("a", "a"), ("b", "b")] {
+                let second = bounded(2, key(from, 200), key(to, 1));
+                let error = checked(vec![(slot, table(1, "a", "c")), (slot, second)]).unwrap_err();
+                assert!(error.is_corruption());
+                assert!(error.message().ends_with(&format!("overlap in {slot}")), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_may_share_a_border_key_but_no_entry() {
+        let left = || (tree(1), bounded(1, key("a", 9), key("m", 8)));
+        checked(vec![left(), (tree(1), bounded(2, key("m", 7), key("z", 6)))]).unwrap();
+        for seqno in [8, 9] {
+            let right = (tree(1), bounded(2, key("m", seqno), key("z", 6)));
+            assert!(checked(vec![left(), right]).unwrap_err().is_corruption());
+        }
+    }
+
+    #[test]
+    fn bounds_are_in_order() {
+        for slot in [Slot::L0, tree(1), sst_log(1)] {
+            checked(vec![(slot, bounded(1, key("a", 5), key("a", 5)))]).unwrap();
+            for (smallest, largest) in [(key("b", 5), key("a", 5)), (key("a", 5), key("a", 6))] {
+                let error = checked(vec![(slot, bounded(1, smallest, largest))]).unwrap_err();
+                assert!(error.message().contains("smallest key after largest"), "{error}");
+            }
+        }
+    }
+}

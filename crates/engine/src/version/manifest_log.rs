@@ -118,3 +118,154 @@ impl ManifestLog {
         self.fs.sync_dir(&self.dir, Site::CurrentDirSync)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::key::SeqNo;
+    use crate::format::manifest::edit::NewTable;
+    use crate::format::manifest::reader::ManifestReader;
+    use crate::version::testing::files::{DIR, Spy, spied};
+    use crate::version::testing::{key, sst_log};
+
+    fn edit(seqno: u64) -> VersionEdit {
+        VersionEdit { last_seqno: Some(SeqNo(seqno)), ..VersionEdit::default() }
+    }
+
+    /// An edit of about this many bytes.
+    fn large(bytes: usize) -> VersionEdit {
+        VersionEdit { comparator: Some("x".repeat(bytes)), ..VersionEdit::default() }
+    }
+
+    fn begun(snapshot: &VersionEdit) -> (Arc<dyn FileSystem>, Arc<Spy>, ManifestLog) {
+        let (fs, spy) = spied();
+        let log = ManifestLog::create(&fs, Path::new(DIR), FileNumber(2), snapshot).unwrap();
+        (fs, spy, log)
+    }
+
+    fn replay(fs: &Arc<dyn FileSystem>, number: u64) -> Vec<VersionEdit> {
+        let path = FileName::Manifest(FileNumber(number)).in_dir(Path::new(DIR));
+        let mut reader = ManifestReader::new(fs.open(&path).unwrap());
+        std::iter::from_fn(|| reader.next().unwrap()).collect()
+    }
+
+    fn current(fs: &Arc<dyn FileSystem>) -> Option<Vec<u8>> {
+        let path = FileName::Current.in_dir(Path::new(DIR));
+        crate::env::fs::read_whole(&**fs, &path, 100).ok()
+    }
+
+    const CREATION: [&str; 10] = [
+        "manifest.create",
+        "manifest.snapshot",
+        "manifest.sync",
+        "manifest.dir.sync",
+        "current.create",
+        "current.append",
+        "current.sync",
+        "current.close",
+        "current.rename",
+        "current.dir.sync",
+    ];
+
+    #[test]
+    fn a_manifest_is_durable_before_current_names_it() {
+        let (fs, spy, log) = begun(&edit(1));
+        assert_eq!(spy.calls(), CREATION);
+        assert_eq!((log.number(), log.is_broken()), (FileNumber(2), false));
+        assert_eq!(current(&fs).unwrap(), b"MANIFEST-000002\n");
+        assert_eq!(replay(&fs, 2), [edit(1)]);
+    }
+
+    #[test]
+    fn each_edit_is_appended_and_synced() {
+        let (fs, spy, mut log) = begun(&edit(1));
+        spy.calls();
+        log.append(&edit(2)).unwrap();
+        log.append(&edit(3)).unwrap();
+        log.close().unwrap();
+        let expected = [
+            "manifest.append",
+            "manifest.sync",
+            "manifest.append",
+            "manifest.sync",
+            "manifest.close",
+        ];
+        assert_eq!(spy.calls(), expected);
+        assert_eq!(replay(&fs, 2), [edit(1), edit(2), edit(3)]);
+    }
+
+    #[test]
+    fn a_failed_creation_leaves_the_old_manifest_named() {
+        use Site::*;
+        let before_rename = [
+            ManifestCreate,
+            ManifestSnapshot,
+            ManifestSync,
+            ManifestDirSync,
+            CurrentCreate,
+            CurrentAppend,
+            CurrentSync,
+            CurrentClose,
+            CurrentRename,
+        ];
+        for site in before_rename {
+            let (fs, spy, _old) = begun(&edit(1));
+            spy.fail_after(site, 0);
+            let number = FileNumber(7);
+            let failed = ManifestLog::create(&fs, Path::new(DIR), number, &edit(2));
+            assert!(failed.is_err(), "{}", site.name());
+            assert_eq!(current(&fs).unwrap(), b"MANIFEST-000002\n", "{}", site.name());
+            let names = fs.list(Path::new(DIR)).unwrap();
+            assert!(!names.contains(&"000007.dbtmp".to_owned()), "{}", site.name());
+        }
+    }
+
+    #[test]
+    fn nothing_follows_a_failed_append() {
+        for site in [Site::ManifestAppend, Site::ManifestSync] {
+            let (_, spy, mut log) = begun(&edit(1));
+            spy.fail_after(site, 0);
+            assert!(log.append(&edit(2)).is_err());
+            spy.heal();
+            assert!(log.is_broken() && log.wants_rotation());
+            let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                let _ = log.append(&edit(3));
+            }));
+            assert!(again.is_err(), "M2");
+        }
+    }
+
+    #[test]
+    fn an_edit_that_cannot_be_written_ends_the_manifest_too() {
+        let (_, _, mut log) = begun(&edit(1));
+        let added = NewTable {
+            number: FileNumber(4),
+            size: 1,
+            smallest: key("a", 1),
+            largest: key("b", 1),
+        };
+        let moved = VersionEdit { added: vec![(sst_log(1), added)], ..edit(2) };
+        assert!(log.append(&moved).is_err());
+        assert!(log.wants_rotation());
+    }
+
+    #[test]
+    fn a_manifest_is_rewritten_when_it_has_outgrown_its_snapshot() {
+        let (_, _, mut log) = begun(&edit(1));
+        log.append(&large(ROTATE_BYTES_MIN as usize - 2_000)).unwrap();
+        assert!(!log.wants_rotation(), "small manifests stay");
+        log.append(&large(4_000)).unwrap();
+        assert!(log.wants_rotation());
+
+        // A large snapshot allows for as much again, several times over.
+        let snapshot_bytes = ROTATE_BYTES_MIN as usize;
+        let (_, _, mut log) = begun(&large(snapshot_bytes));
+        assert!(!log.wants_rotation());
+        for times in 1..ROTATE_GROWTH as usize {
+            assert!(!log.wants_rotation(), "{times}");
+            log.append(&large(snapshot_bytes)).unwrap();
+        }
+        log.append(&large(4_000)).unwrap();
+        assert!(log.wants_rotation());
+    }
+}

@@ -17,6 +17,8 @@ pub(crate) mod recover;
 pub(crate) mod table_meta;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -187,3 +187,6 @@ fn check_comparator(stored: &str, given: &str) -> Result<()> {
     let message = format!("{stored} does not match existing comparator : {given}");
     Err(Error::new(ErrorKind::Incompatible, message))
 }
+
+#[cfg(test)]
+mod tests;

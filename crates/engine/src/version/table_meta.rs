@@ -143,3 +143,65 @@ impl Graveyard {
         self.bell.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::version::testing::key;
+
+    fn meta(number: u64, size: u64, graveyard: &Arc<Graveyard>) -> TableMeta {
+        let bounds = (key("a", 2), key("b", 1));
+        TableMeta::new(FileNumber(number), size, bounds, Arc::clone(graveyard))
+    }
+
+    #[test]
+    fn the_seek_budget_grows_with_size_and_is_spent_once() {
+        let graveyard = Arc::new(Graveyard::new());
+        for (size, seeks) in [(0, 100), (100 * BYTES_PER_SEEK, 100), (250 * BYTES_PER_SEEK, 250)] {
+            let table = meta(1, size, &graveyard);
+            assert_eq!((0..seeks * 3).position(|_| table.charge_seek()), Some(seeks - 1));
+            assert!(!(0..seeks * 3).any(|_| table.charge_seek()));
+        }
+        assert!(!meta(1, u64::MAX, &graveyard).charge_seek());
+    }
+
+    #[test]
+    fn a_table_is_buried_when_obsolete_and_no_reader_is_left() {
+        let graveyard = Arc::new(Graveyard::new());
+        drop(meta(1, 10, &graveyard));
+        assert!(graveyard.take().is_empty(), "still in the database");
+
+        let table = Arc::new(meta(2, 10, &graveyard));
+        let reader = Arc::clone(&table);
+        table.mark_obsolete();
+        drop(table);
+        assert!(graveyard.take().is_empty(), "still read");
+        drop(reader);
+        assert_eq!(graveyard.take(), [FileName::Table(FileNumber(2))]);
+        assert!(graveyard.take().is_empty());
+    }
+
+    #[test]
+    fn the_first_stats_stay() {
+        let table = meta(1, 10, &Arc::new(Graveyard::new()));
+        assert_eq!(table.stats(), None);
+        let stats = TableStats { entries: 7, deletions: 3 };
+        table.learn_stats(stats);
+        table.learn_stats(TableStats::default());
+        assert_eq!(table.stats(), Some(stats));
+    }
+
+    #[test]
+    fn waiting_ends_with_something_to_remove_or_the_end() {
+        let graveyard = Arc::new(Graveyard::new());
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| (graveyard.wait(), graveyard.wait()));
+            graveyard.bury(FileName::Current);
+            // Whether the lane waits already or not, it hears of both.
+            graveyard.close();
+            let (first, second) = waiting.join().unwrap();
+            assert_eq!(first, Some(vec![FileName::Current]));
+            assert_eq!(second, None);
+        });
+    }
+}

@@ -1,4 +1,5 @@
 //! Tables and versions made up for the tests of this floor and the next: bounds without files.
+pub(crate) mod files;
 
 use std::sync::Arc;
 
