@@ -8,7 +8,7 @@ use clap::{Args, Command, CommandFactory, Parser, Subcommand};
 use crate::bytes::ByteFormat;
 use crate::errors::Outcome;
 use crate::output::{Context, Format};
-use crate::verbs::{care, data, generate, inside, load, scan};
+use crate::verbs::{care, copies, data, files, generate, inside, load, scan, verify};
 use crate::{demo, shell};
 
 const OUTPUT_HELP: &str = "\
@@ -125,6 +125,36 @@ Examples:
   siltstone compact ./orders --from user/ --to user0")]
     Compact(care::CompactArgs),
     #[command(after_help = "Examples:
+  siltstone verify ./orders
+  siltstone verify ./orders -o json")]
+    Verify(verify::VerifyArgs),
+    #[command(after_help = "Examples:
+  siltstone checkpoint ./orders ./orders-copy
+  siltstone count ./orders-copy")]
+    Checkpoint(copies::CheckpointArgs),
+    #[command(after_help = "Examples:
+  siltstone destroy ./orders-copy
+  siltstone destroy ./orders-copy --yes")]
+    Destroy(copies::DestroyArgs),
+    /// Print write-ahead logs, record by record
+    #[command(subcommand)]
+    #[command(after_help = "Examples:
+  siltstone wal dump ./orders/*.log
+  siltstone wal dump ./orders/*.log -o json")]
+    Wal(files::WalVerb),
+    /// Print manifests, edit by edit
+    #[command(subcommand)]
+    #[command(after_help = "Examples:
+  siltstone manifest dump ./orders/MANIFEST-*
+  siltstone manifest dump ./orders/MANIFEST-* -o jsonl")]
+    Manifest(files::ManifestVerb),
+    /// Print tables, entry by entry
+    #[command(subcommand)]
+    #[command(after_help = "Examples:
+  siltstone sst dump ./orders/*.ldb | head -5
+  siltstone sst dump ./orders/*.ldb -o csv | tail -1")]
+    Sst(files::SstVerb),
+    #[command(after_help = "Examples:
   siltstone shell ./orders --read-only < /dev/null
   printf 'scan --limit 2\\n.levels\\n' | siltstone ./orders")]
     Shell(shell::ShellArgs),
@@ -183,6 +213,14 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         Verb::Levels(args) => inside::levels(args, &context),
         Verb::Flush(args) => care::flush(args, &context),
         Verb::Compact(args) => care::compact(args, &context),
+        Verb::Verify(args) => verify::run(args, &context),
+        Verb::Checkpoint(args) => copies::checkpoint(args, &context),
+        Verb::Destroy(args) => copies::destroy(args, &context),
+        Verb::Wal(files::WalVerb::Dump(args)) => files::dump(files::Kind::Wal, args, &context),
+        Verb::Manifest(files::ManifestVerb::Dump(args)) => {
+            files::dump(files::Kind::Manifest, args, &context)
+        }
+        Verb::Sst(files::SstVerb::Dump(args)) => files::dump(files::Kind::Table, args, &context),
         Verb::Shell(args) => shell::run(args, cli.read_only, context),
         Verb::Demo(args) => demo::run(args, &context),
         Verb::DemoWriter(args) => demo::write_until_killed(args),

@@ -1,6 +1,6 @@
 //! The command `siltstone`: look into, load, check and mend LevelDB and siltstone databases.
 //!
-//! `main` decides who is called (a verb or the shell), prints
+//! `main` decides who is called (a verb, the shell, or LevelDB's own tool by program name), prints
 //! the failure if there is one, and turns it into an exit code. The rest lives in modules:
 //! `cli` is the tree of verbs, `verbs/` does them, `output` writes results, `load/` reads files.
 #![forbid(unsafe_code)]
@@ -11,6 +11,7 @@ mod cli;
 mod demo;
 mod errors;
 mod interrupt;
+mod leveldbutil;
 mod load;
 mod open;
 mod output;
@@ -20,12 +21,17 @@ mod sizes;
 mod verbs;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use errors::{Exit, Failure, Outcome};
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    let program = arguments.first().map(Path::new).and_then(Path::file_stem);
+    if program.is_some_and(|name| name == "leveldbutil") {
+        return leveldbutil::run(&arguments[1..]);
+    }
     match cli::parse(arguments) {
         Ok(cli) => {
             let as_json = cli.globals.output.is_some_and(output::Format::is_json);

@@ -26,6 +26,11 @@ impl<W: Write> RowWriter<W> {
         RowWriter { out, format, header: names.to_vec(), written: 0, table }
     }
 
+    /// The output itself, for text that is not made of rows.
+    pub(crate) fn out(&mut self) -> &mut W {
+        &mut self.out
+    }
+
     pub(crate) fn write(&mut self, row: &Record) -> io::Result<()> {
         match self.format {
             Format::Table => self.table_row(row),

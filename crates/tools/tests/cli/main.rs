@@ -2,6 +2,7 @@
 //! wild arguments, round trips, signals. Grouped by subject; `harness` runs the program.
 #![allow(missing_docs, clippy::disallowed_methods, clippy::unwrap_used)]
 
+mod care;
 mod demo;
 mod examples;
 mod exits;
