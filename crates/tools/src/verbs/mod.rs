@@ -1,0 +1,12 @@
+//! What the verbs do: one file per group. Each takes its arguments and the output context, and
+//! returns an exit code or a failure.
+
+pub(crate) mod care;
+pub(crate) mod copies;
+pub(crate) mod data;
+pub(crate) mod files;
+pub(crate) mod generate;
+pub(crate) mod inside;
+pub(crate) mod load;
+pub(crate) mod scan;
+pub(crate) mod verify;
