@@ -16,10 +16,19 @@ impl Scratch {
     ///
     /// If the folder cannot be made.
     pub fn new(name: &str) -> Scratch {
+        Scratch::below(&env::temp_dir(), name)
+    }
+
+    /// Makes an empty folder below `place`.
+    ///
+    /// # Panics
+    ///
+    /// If the folder cannot be made.
+    pub fn below(place: &Path, name: &str) -> Scratch {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = format!("siltstone-{name}-{}-{number}", process::id());
-        let path = env::temp_dir().join(folder);
+        let path = place.join(folder);
         // A process of the same id may have died here before.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("a scratch folder can be made");
