@@ -1,0 +1,18 @@
+//! The real LevelDB beside siltstone: what the tests in `tests/` and the measurements in `src/bin/`
+//! of this crate compare the engine with. Never published.
+//!
+//! LevelDB is looked for when a test runs, so that the workspace builds without it; see
+//! [`LevelDb::load`](leveldb::LevelDb::load) for where.
+//!
+//! - [`leveldb`] wraps its C API,
+//! - [`peer`] drives it and siltstone through one interface,
+//! - [`model`] is the third opinion: an ordered map,
+//! - [`workload`] makes random changes and compares a database with the model.
+#![deny(unsafe_code)]
+
+pub mod leveldb;
+pub mod model;
+pub mod peer;
+pub mod rng;
+pub mod scratch;
+pub mod workload;
