@@ -186,8 +186,8 @@ mod tests {
         let table = meta(1, 10, &Arc::new(Graveyard::new()));
         assert_eq!(table.stats(), None);
         let stats = TableStats { entries: 7, deletions: 3 };
-        table.learn_stats(stats);
-        table.learn_stats(TableStats::default());
+        table.learn_stats(Some(stats));
+        table.learn_stats(None);
         assert_eq!(table.stats(), Some(stats));
     }
 
