@@ -20,6 +20,10 @@ pub use base::metrics::Metrics;
 pub use base::slot::{Area, Level, Slot};
 pub use db::care::destroy::destroy;
 pub use db::care::dump::dump_file;
+pub use db::care::repair::{
+    LostRange, RepairOptions, RepairPlan, RepairReport, SalvagedLog, SalvagedTable, TableState,
+    plan_repair, repair, repair_with,
+};
 pub use db::care::verify::{
     FileKind, Verdict, VerifiedFile, VerifyProgress, VerifyReport, verify, verify_with,
 };

@@ -1,6 +1,7 @@
 //! Care for whole databases: destroy, checkpoint, verify, repair, dump.
 #![allow(dead_code, reason = "parts of the stage are for some modules only")]
 #![allow(clippy::disallowed_methods, reason = "tests start threads")]
+#![allow(clippy::unwrap_used, reason = "functions that only tests call are tests, too")]
 
 #[path = "care/checkpoint.rs"]
 mod checkpoint;
@@ -8,6 +9,8 @@ mod checkpoint;
 mod destroy;
 #[path = "care/dump.rs"]
 mod dump;
+#[path = "care/repair.rs"]
+mod repair;
 mod support;
 #[path = "care/verify.rs"]
 mod verify;
@@ -15,7 +18,7 @@ mod verify;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use siltstone::{Db, Env, Options, Site};
+use siltstone::{Background, Db, Env, Options, Site};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -83,9 +86,22 @@ fn copy_dir(env: &Env, from: &str, to: &str) {
     }
 }
 
+/// Brings a database that LevelDB 1.23 wrote into `env`; see `testdata/leveldb-1.23/README.md`.
+fn load_leveldb(env: &Env, path: &str) {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/leveldb-1.23/small");
+    env.file_system.create_dir(Path::new(path), Site::DbDirCreate).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let file = entry.unwrap().path();
+        let name = file.file_name().unwrap().to_str().unwrap();
+        write(env, &format!("{path}/{name}"), &std::fs::read(&file).unwrap());
+    }
+}
+
 /// A database with several tables on two levels, overwritten and deleted keys, and a log.
 fn build(env: &Env, path: &str) -> Map {
-    let db = open(env, path);
+    // By hand, so that each build has the same files.
+    let by_hand = Options { background: Background::ByHand, ..options(env) };
+    let db = Db::open(path, by_hand).unwrap();
     for round in 0..3u32 {
         for i in 0..2000u32 {
             let key = format!("key{:05}", i.wrapping_mul(7919) % 2000);
@@ -100,6 +116,7 @@ fn build(env: &Env, path: &str) -> Map {
             db.compact_range(None, None).unwrap();
         }
     }
+    while db.run_background_step().unwrap() {}
     for i in 0..100 {
         db.put(format!("log{i:03}"), format!("in the log {i}")).unwrap();
     }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use siltstone::{
-    BloomFilter, Db, Env, ErrorKind, FileKind, Options, Verdict, VerifyReport, WriteBatch,
-    WriteOptions, verify, verify_with,
+    Background, BloomFilter, Comparator, Db, Env, ErrorKind, FileKind, Options, Verdict,
+    VerifyReport, WriteBatch, WriteOptions, verify, verify_with,
 };
 
-use crate::{build, names, names_with, open, options, read, write};
+use crate::{build, load_leveldb, names, names_with, open, options, read, write};
 
 fn check(env: &Env, path: &str) -> VerifyReport {
     verify(path, &options(env)).unwrap()
@@ -74,6 +74,7 @@ fn each_flipped_byte_is_found() {
     let with = Options {
         filter_policy: Some(Arc::new(BloomFilter::new(10))),
         block_size: 1024,
+        background: Background::ByHand,
         ..options(&env)
     };
     let db = Db::open("db", with.clone()).unwrap();
@@ -81,6 +82,7 @@ fn each_flipped_byte_is_found() {
         db.put(format!("key{i:04}"), format!("value {i}")).unwrap();
     }
     db.flush().unwrap();
+    while db.run_background_step().unwrap() {}
     for i in 0..20 {
         let mut batch = WriteBatch::new();
         batch.put(format!("log{i}"), "synced");
@@ -219,4 +221,41 @@ fn where_no_database_is_nothing_can_be_verified() {
     write(&env, "db/notes", b"x");
     let error = verify("db", &options(&env)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn a_database_of_leveldb_is_sound() {
+    let env = Env::memory();
+    load_leveldb(&env, "db");
+    let report = check(&env, "db");
+    assert!(report.is_ok(), "{report}");
+    assert!(report.files.iter().any(|file| file.kind == FileKind::Table && file.entries > 0));
+}
+
+#[test]
+fn another_comparators_database_is_no_damage() {
+    struct Other;
+    impl Comparator for Other {
+        fn name(&self) -> &str {
+            "test.other"
+        }
+        fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+            b.cmp(a)
+        }
+    }
+    let env = Env::memory();
+    build(&env, "db");
+    let other = Options { comparator: Some(Arc::new(Other)), ..options(&env) };
+    assert_eq!(verify("db", &other).unwrap_err().kind(), ErrorKind::Incompatible);
+    let refused = siltstone::repair("db", "out", &other).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Incompatible);
+    let made = Db::open("other", other.clone()).unwrap();
+    for i in 0..3000 {
+        made.put(format!("{i}"), "x".repeat(50)).unwrap();
+    }
+    drop(made);
+    assert!(verify("other", &other).unwrap().is_ok());
+    let report = siltstone::repair("other", "out", &other).unwrap();
+    assert_eq!(report.entries_kept, 3000);
+    assert!(verify("out", &other).unwrap().is_ok());
 }

@@ -74,20 +74,17 @@ impl Fresh {
         ManifestLog::create(&self.fs, &self.dir, number, &snapshot)?.close()
     }
 
-    /// Hands itself on, or takes everything back (F3) and returns the error.
+    /// Hands itself on, or takes everything back and returns the error.
     pub(crate) fn settle(self, result: Result<()>) -> Result<Self> {
         match result {
             Ok(()) => Ok(self),
-            Err(error) => {
-                self.discard();
-                Err(error)
-            }
+            Err(error) => Err(self.abandon(error)),
         }
     }
 
-    /// Removes what was made. Best effort: the error that led here is the one to tell, and without
+    /// Takes back what was made (F3), because of `cause`, which it returns. Best effort: without
     /// CURRENT what stays is no database.
-    fn discard(self) {
+    pub(crate) fn abandon(self, cause: Error) -> Error {
         let remove = |name: &str| {
             let _ = self.fs.remove_file(&self.dir.join(name), Site::TempRemove);
         };
@@ -102,6 +99,7 @@ impl Fresh {
             let _ = self.fs.remove_dir(&self.dir, Site::TempRemove);
         }
         drop(self.lock);
+        cause
     }
 }
 

@@ -9,4 +9,5 @@ pub(crate) mod checkpoint;
 pub(crate) mod destroy;
 pub(crate) mod dump;
 pub(crate) mod fresh;
+pub(crate) mod repair;
 pub(crate) mod verify;

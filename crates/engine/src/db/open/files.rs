@@ -29,6 +29,17 @@ impl Files {
         wals
     }
 
+    /// Manifests, oldest first.
+    pub(crate) fn manifests(&self) -> Vec<FileNumber> {
+        let number = |name: &FileName| match name {
+            FileName::Manifest(number) => Some(*number),
+            _ => None,
+        };
+        let mut manifests: Vec<FileNumber> = self.names.iter().filter_map(number).collect();
+        manifests.sort_unstable();
+        manifests
+    }
+
     /// The greatest number that any file carries. New files take greater ones: an orphan must not
     /// share its number with a file that is needed.
     pub(crate) fn greatest_number(&self) -> u64 {
