@@ -3,16 +3,12 @@
 #![allow(clippy::disallowed_methods, reason = "tests start threads")]
 #![allow(clippy::unwrap_used, reason = "functions that only tests call are tests, too")]
 
-#[path = "care/checkpoint.rs"]
 mod checkpoint;
-#[path = "care/destroy.rs"]
 mod destroy;
-#[path = "care/dump.rs"]
 mod dump;
-#[path = "care/repair.rs"]
 mod repair;
+#[path = "../support/mod.rs"]
 mod support;
-#[path = "care/verify.rs"]
 mod verify;
 
 use std::collections::BTreeMap;
