@@ -9,6 +9,10 @@
 //! a write buffer of 4 MiB, a cache of 8 MiB, Snappy, no filter, no sync. Every value read is
 //! compared with what was written, so a fast wrong answer ends the race. As in LevelDB's own
 //! benchmark, compactions that are behind when the puts end go on beside the gets.
+//!
+//! Two defaults differ, and the race leaves them so: siltstone verifies the checksum of each block it
+//! reads, LevelDB does not; LevelDB maps tables into memory, and the peak counts the mapped pages
+//! that it touched, siltstone reads them.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
