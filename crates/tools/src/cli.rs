@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{Args, Command, CommandFactory, Parser, Subcommand};
 
 use crate::bytes::ByteFormat;
-use crate::errors::Outcome;
+use crate::errors::{Failure, Outcome};
 use crate::output::{Context, Format};
 use crate::verbs::{care, copies, data, files, generate, inside, load, scan, verify};
 use crate::{demo, shell};
@@ -169,6 +169,21 @@ Examples:
     Database(Vec<OsString>),
 }
 
+impl Verb {
+    /// Whether it changes the database it is given.
+    fn writes(&self) -> bool {
+        matches!(
+            self,
+            Verb::Load(_)
+                | Verb::Put(_)
+                | Verb::Del(_)
+                | Verb::Flush(_)
+                | Verb::Compact(_)
+                | Verb::Destroy(_)
+        )
+    }
+}
+
 /// Parses the command line. `siltstone PATH ..` is `siltstone shell PATH ..`.
 pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     let cli = Cli::try_parse_from(&arguments)?;
@@ -199,6 +214,10 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         value: globals.value_format,
         quiet: globals.quiet,
     };
+    if cli.read_only && cli.verb.writes() {
+        return Err(Failure::usage("this verb writes, which --read-only forbids")
+            .detail("--read-only is for the shell; reading verbs never change a file"));
+    }
     match &cli.verb {
         Verb::Gen(args) => generate::run(args, &context),
         Verb::Load(args) => load::run(args, &context),

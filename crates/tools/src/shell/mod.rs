@@ -62,7 +62,7 @@ enum Line {
     },
     Put {
         key: OsString,
-        #[arg(allow_hyphen_values = true)]
+        #[arg(allow_negative_numbers = true)]
         value: OsString,
     },
     Del {

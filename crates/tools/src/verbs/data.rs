@@ -32,8 +32,8 @@ pub(crate) struct PutArgs {
     db: PathBuf,
     key: OsString,
     /// The value; without it, stdin to its end
-    // A value may well begin with a dash: -1 is one.
-    #[arg(allow_hyphen_values = true)]
+    // So that -1 is a value; other values with a dash stand after --.
+    #[arg(allow_negative_numbers = true)]
     value: Option<OsString>,
     #[command(flatten)]
     tuning: Tuning,

@@ -100,11 +100,18 @@ pub(crate) fn stats_open(db: &Db, context: &Context) -> Result<(), Failure> {
     }
     use std::io::Write;
     let mut out = stdout();
-    writeln!(out, "{}\n\nSince it was opened here:", page.trim_end())?;
+    writeln!(out, "{}", page.trim_end())?;
+    let seen: Record = numbers
+        .named()
+        .filter(|&(_, value)| value > 0)
+        .map(|(name, value)| (name, Cell::Count(value)))
+        .collect();
+    if !seen.is_empty() {
+        writeln!(out, "\nSince it was opened here:")?;
+    }
     out.flush()?;
     drop(out);
-    let seen = numbers.named().filter(|&(_, value)| value > 0);
-    context.record(seen.map(|(name, value)| (name, Cell::Count(value))).collect())
+    context.record(seen)
 }
 
 pub(crate) fn levels(args: &LevelsArgs, context: &Context) -> Outcome {

@@ -38,6 +38,8 @@ fn wrong_calls_are_two() {
         "gen json x.json --pairs 1G --key-bytes 2",
         "gen json x.json --duplicates 2",
         "put db k --value hex xyz",
+        "-r put db k v",
+        "-r compact db",
         "",
     ] {
         let ran = scratch.run(line);
