@@ -8,7 +8,7 @@ use clap::{Args, Command, CommandFactory, Parser, Subcommand};
 use crate::bytes::ByteFormat;
 use crate::errors::{Failure, Outcome};
 use crate::output::{Context, Format};
-use crate::verbs::{care, copies, data, files, generate, inside, load, scan, verify};
+use crate::verbs::{care, copies, data, files, generate, inside, load, repair, scan, verify};
 use crate::{demo, shell};
 
 const OUTPUT_HELP: &str = "\
@@ -129,6 +129,10 @@ Examples:
   siltstone verify ./orders -o json")]
     Verify(verify::VerifyArgs),
     #[command(after_help = "Examples:
+  siltstone repair ./orders
+  siltstone repair ./orders --yes --out ./orders-saved")]
+    Repair(repair::RepairArgs),
+    #[command(after_help = "Examples:
   siltstone checkpoint ./orders ./orders-copy
   siltstone count ./orders-copy")]
     Checkpoint(copies::CheckpointArgs),
@@ -233,6 +237,7 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         Verb::Flush(args) => care::flush(args, &context),
         Verb::Compact(args) => care::compact(args, &context),
         Verb::Verify(args) => verify::run(args, &context),
+        Verb::Repair(args) => repair::run(args, &context),
         Verb::Checkpoint(args) => copies::checkpoint(args, &context),
         Verb::Destroy(args) => copies::destroy(args, &context),
         Verb::Wal(files::WalVerb::Dump(args)) => files::dump(files::Kind::Wal, args, &context),

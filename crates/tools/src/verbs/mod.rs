@@ -8,5 +8,6 @@ pub(crate) mod files;
 pub(crate) mod generate;
 pub(crate) mod inside;
 pub(crate) mod load;
+pub(crate) mod repair;
 pub(crate) mod scan;
 pub(crate) mod verify;

@@ -9,11 +9,19 @@ use crate::verbs::check;
 fn care_in_every_format() {
     for format in ["table", "json", "jsonl", "csv", "raw"] {
         let scratch = Scratch::with_database();
-        for line in ["verify db", "checkpoint db copy", "destroy copy", "destroy copy --yes"] {
+        for line in [
+            "verify db",
+            "checkpoint db copy",
+            "repair copy",
+            "repair db --yes --out saved",
+            "destroy copy",
+            "destroy copy --yes",
+        ] {
             let ran = scratch.run(&format!("{line} -o {format}"));
             check(line, format, &ran);
         }
         assert!(!scratch.path().join("copy").join("CURRENT").exists());
+        assert_eq!(scratch.ok("count saved"), "4\n");
     }
 }
 
@@ -30,7 +38,9 @@ fn without_yes_nothing_is_destroyed() {
 #[test]
 fn care_never_overwrites() {
     let scratch = Scratch::with_database();
-    for line in ["checkpoint db db", "wal dump small.json"] {
+    for line in
+        ["repair db --yes", "repair db --yes --out db", "checkpoint db db", "wal dump small.json"]
+    {
         let ran = scratch.run(line);
         assert_eq!(ran.code, 2, "{line}: {}", ran.err);
     }
@@ -41,11 +51,7 @@ fn care_never_overwrites() {
 fn damage_is_three_and_nothing_is_changed() {
     let scratch = Scratch::with_database();
     scratch.ok("compact db");
-    let tables = std::fs::read_dir(scratch.path().join("db")).unwrap();
-    let table = tables
-        .map(|entry| entry.unwrap().path())
-        .find(|path| path.extension().is_some_and(|ending| ending == "ldb"))
-        .unwrap();
+    let table = table_of(&scratch);
     let mut bytes = std::fs::read(&table).unwrap();
     bytes[3] ^= 0x40;
     std::fs::write(&table, &bytes).unwrap();
@@ -54,6 +60,7 @@ fn damage_is_three_and_nothing_is_changed() {
         assert_eq!(ran.code, 3, "{line}: {}", ran.err);
         assert!(ran.err.contains("siltstone repair"), "{line}: {}", ran.err);
     }
+    assert_eq!(scratch.run("repair db").code, 0);
     assert_eq!(std::fs::read(&table).unwrap(), bytes);
 }
 
@@ -105,4 +112,39 @@ fn under_leveldbs_name_it_is_leveldbs_tool() {
     let (code, text) = run(&["dump", &tables[0]]);
     assert_eq!(code, Some(0));
     assert!(text.contains("'user/1' @ ") && text.contains(" : val => 'Ravi'"), "{text}");
+}
+
+/// A block of one table is damaged: the plan names what is lost, the repair saves the rest, and
+/// what was deleted stays deleted.
+#[test]
+fn repair_saves_what_can_be_read() {
+    let scratch = Scratch::new();
+    let text: String = (0..20_000).map(|number| format!("key{number:06}\tv\n")).collect();
+    scratch.file("keys.tsv", text);
+    scratch.ok("load db keys.tsv --compression none");
+    scratch.ok("compact db");
+    scratch.ok("put db late v");
+    scratch.ok("del db key000003");
+    let table = table_of(&scratch);
+    let mut bytes = std::fs::read(&table).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&table, &bytes).unwrap();
+    let plan: Vec<Value> = serde_json::from_str(&scratch.ok("repair db -o json")).unwrap();
+    let lost: Vec<&Value> = plan.iter().filter(|row| row["state"] == "lost").collect();
+    assert_eq!(lost.len(), 1, "{plan:?}");
+    assert!(lost[0]["from"].as_str().unwrap() > "key000003", "{plan:?}");
+    let ran = scratch.run("repair db --yes --out saved");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let count: u64 = scratch.ok("count saved").trim().parse().unwrap();
+    assert!((19_000..20_000).contains(&count), "{count}");
+    assert_eq!(scratch.ok("get saved late"), "v");
+    assert_eq!(scratch.run("get saved key000003").code, 1);
+    assert_eq!(scratch.run("verify saved").code, 0);
+}
+
+fn table_of(scratch: &Scratch) -> std::path::PathBuf {
+    let files = std::fs::read_dir(scratch.path().join("db")).unwrap();
+    let mut paths = files.map(|entry| entry.unwrap().path());
+    paths.find(|path| path.extension().is_some_and(|ending| ending == "ldb")).unwrap()
 }
