@@ -183,3 +183,156 @@ fn hull_with<'t>(
         if order.compare(high, greatest).is_gt() { high } else { greatest },
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::version::testing::{bounded, key, order, sst_log, table, tree, version};
+
+    fn closed(version: &Version, seed: &[u64], to: Slot) -> Option<Vec<u64>> {
+        let seed: Vec<FileNumber> = seed.iter().copied().map(FileNumber).collect();
+        let closed = close(&order().user, version, &seed, to)?;
+        assert!(closed.tables.is_sorted_by_key(|(place, _)| *place));
+        Some(closed.metas().map(|table| table.number.0).collect())
+    }
+
+    /// A table of level 1 between two entries, each given as user key and sequence number.
+    fn split(number: u64, from: (&str, u64), to: (&str, u64)) -> (Slot, Arc<TableMeta>) {
+        (tree(1), bounded(number, key(from.0, from.1), key(to.0, to.1)))
+    }
+
+    #[test]
+    fn nothing_comes_of_nothing() {
+        assert_eq!(closed(&Version::default(), &[], tree(1)), None);
+        assert_eq!(closed(&Version::default(), &[1], tree(1)), None);
+        assert_eq!(closed(&version([(tree(1), table(1, "a", "b"))]), &[], tree(2)), None);
+    }
+
+    #[test]
+    fn neighbours_without_a_common_key_stay() {
+        let version = version([
+            split(1, ("100", 2), ("100", 1)),
+            split(2, ("200", 2), ("200", 1)),
+            split(3, ("300", 2), ("300", 1)),
+        ]);
+        assert_eq!(closed(&version, &[2], tree(2)), Some(vec![2]));
+        assert_eq!(closed(&version, &[2, 3], tree(2)), Some(vec![2, 3]));
+    }
+
+    #[test]
+    fn the_older_side_of_a_border_key_comes_along() {
+        let version = version([
+            split(1, ("100", 6), ("100", 5)),
+            split(2, ("100", 2), ("300", 1)),
+            split(3, ("300", 0), ("400", 9)),
+            split(4, ("500", 9), ("600", 8)),
+        ]);
+        assert_eq!(closed(&version, &[1], tree(2)), Some(vec![1, 2, 3]), "and so on");
+        assert_eq!(closed(&version, &[2], tree(2)), Some(vec![2, 3]));
+        assert_eq!(closed(&version, &[3], tree(2)), Some(vec![3]), "the newer side may stay");
+        assert_eq!(closed(&version, &[4, 2], tree(3)), Some(vec![2, 3, 4]));
+        // Rewritten in place, the two halves become one.
+        assert_eq!(closed(&version, &[3], tree(1)), Some(vec![1, 2, 3]));
+    }
+
+    #[test]
+    fn the_older_side_is_told_by_order_not_by_number() {
+        let version = version([
+            split(9, ("100", 6), ("100", 5)),
+            split(1, ("100", 4), ("100", 3)),
+            split(5, ("100", 2), ("300", 3)),
+        ]);
+        assert_eq!(closed(&version, &[9], tree(2)), Some(vec![9, 1, 5]));
+        assert_eq!(closed(&version, &[1], tree(2)), Some(vec![1, 5]));
+        assert_eq!(closed(&version, &[9, 5], tree(2)), Some(vec![9, 1, 5]));
+    }
+
+    #[test]
+    fn older_tables_of_level_0_come_along_newer_ones_stay() {
+        let version = version([
+            (Slot::L0, table(5, "a", "c")),
+            (Slot::L0, table(4, "b", "e")),
+            (Slot::L0, table(3, "d", "f")),
+            (Slot::L0, table(2, "x", "z")),
+            (tree(1), table(1, "f", "h")),
+        ]);
+        assert_eq!(closed(&version, &[5], tree(1)), Some(vec![5, 4, 3, 1]));
+        assert_eq!(closed(&version, &[3], tree(1)), Some(vec![3, 1]));
+        assert_eq!(closed(&version, &[2], tree(1)), Some(vec![2]));
+    }
+
+    #[test]
+    fn gaps_of_the_hull_belong_to_it_at_the_target_only() {
+        let version = version([
+            (Slot::L0, table(9, "a", "b")),
+            (Slot::L0, table(8, "y", "z")),
+            (tree(1), table(7, "k", "m")),
+            (tree(2), table(6, "l", "n")),
+            (tree(2), table(5, "n1", "o")),
+        ]);
+        assert_eq!(closed(&version, &[9, 8], tree(1)), Some(vec![9, 8, 7]));
+        assert_eq!(closed(&version, &[9, 8], tree(2)), Some(vec![9, 8, 6, 5]));
+        assert_eq!(closed(&version, &[9], tree(2)), Some(vec![9]));
+    }
+
+    #[test]
+    fn the_hull_grows_by_what_it_takes() {
+        let version = version([
+            (Slot::L0, table(9, "d", "e")),
+            (tree(1), table(1, "b", "d")),
+            (tree(1), table(2, "e", "g")),
+            (tree(1), table(3, "h", "k")),
+        ]);
+        assert_eq!(closed(&version, &[9], tree(1)), Some(vec![9, 1, 2]));
+    }
+
+    #[test]
+    fn sst_logs_on_the_way_come_along_and_bring_theirs() {
+        let version = version([
+            (tree(1), table(1, "a", "c")),
+            (sst_log(1), table(2, "c", "f")),
+            (sst_log(1), table(3, "e", "h")),
+            (sst_log(1), table(4, "p", "q")),
+            (tree(2), table(5, "g", "i")),
+        ]);
+        assert_eq!(closed(&version, &[1], tree(2)), Some(vec![1, 2, 3, 5]));
+        assert_eq!(closed(&version, &[3], tree(2)), Some(vec![3, 5]), "2 is newer");
+        assert_eq!(closed(&version, &[1], sst_log(1)), Some(vec![1]), "to the front");
+    }
+
+    #[test]
+    fn impossible_journeys_are_refused() {
+        let version = version([
+            (Slot::L0, table(1, "a", "c")),
+            (tree(2), table(2, "a", "c")),
+            (sst_log(2), table(3, "a", "c")),
+        ]);
+        assert_eq!(closed(&version, &[1, 7], tree(3)), None, "7 is gone");
+        assert_eq!(closed(&version, &[2], tree(1)), None, "upwards");
+        assert_eq!(closed(&version, &[1], Slot::L0), None);
+        assert_eq!(closed(&version, &[3], sst_log(2)), None, "it might pass newer ones");
+        assert_eq!(closed(&version, &[2], tree(2)), Some(vec![2]));
+    }
+
+    #[test]
+    fn moves_need_tables_that_fit_the_target_as_they_are() {
+        let version = version([
+            (Slot::L0, table(1, "a", "c")),
+            (Slot::L0, table(2, "c", "d")),
+            (Slot::L0, table(3, "x", "z")),
+            (tree(1), table(4, "y", "z")),
+        ]);
+        let may_move = |seed: &[u64], to| {
+            let seed: Vec<FileNumber> = seed.iter().copied().map(FileNumber).collect();
+            let user = order().user;
+            close(&user, &version, &seed, to).unwrap().may_move(&user, to)
+        };
+        assert!(may_move(&[1], tree(1)));
+        assert!(!may_move(&[1, 2], tree(1)), "they share c");
+        assert!(may_move(&[1, 2], sst_log(1)));
+        assert!(!may_move(&[3], tree(1)), "4 is there");
+        assert!(!may_move(&[4], tree(1)), "it is there");
+        assert!(may_move(&[4], tree(2)));
+        assert!(may_move(&[4], sst_log(1)));
+    }
+}

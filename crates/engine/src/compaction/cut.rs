@@ -48,3 +48,60 @@ impl<'a> Cutter<'a> {
         cut
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::version::testing::{key, order};
+
+    /// The keys before which tables end, when each of these keys adds ten bytes.
+    fn cuts(rule: &CutRule, keys: &str) -> String {
+        let order = order();
+        let mut cutter = Cutter::new(rule, &order);
+        let mut bytes = 0;
+        let mut cuts = String::new();
+        for user in keys.chars() {
+            if cutter.cuts_before(key(&user.to_string(), 9).as_bytes(), bytes) {
+                cuts.push(user);
+                bytes = 0;
+            }
+            bytes += 10;
+        }
+        cuts
+    }
+
+    fn grandparents(limit: u64, tables: &[(&str, u64)]) -> CutRule {
+        let grandparents = tables.iter().map(|(largest, size)| (key(largest, 9), *size)).collect();
+        CutRule { table_bytes: 1_000, grandparent_bytes: limit, grandparents }
+    }
+
+    #[test]
+    fn tables_end_when_they_are_large_enough() {
+        let rule = CutRule { table_bytes: 30, grandparent_bytes: 100, grandparents: Vec::new() };
+        assert_eq!(cuts(&rule, "abcdefgh"), "dg");
+        let rule = CutRule { table_bytes: 10, ..rule };
+        assert_eq!(cuts(&rule, "abcd"), "bcd");
+    }
+
+    #[test]
+    fn tables_end_when_they_overlap_too_much_below() {
+        let tables = [("c", 40), ("f", 40), ("i", 40), ("l", 40)];
+        assert_eq!(cuts(&grandparents(1_000, &tables), "abcdefghijklm"), "");
+        assert_eq!(cuts(&grandparents(79, &tables), "abcdefghijklm"), "gm");
+        assert_eq!(cuts(&grandparents(80, &tables), "abcdefghijklm"), "j");
+        assert_eq!(cuts(&grandparents(0, &tables), "abcdefghijklm"), "dgjm");
+    }
+
+    #[test]
+    fn what_lies_before_the_first_key_does_not_count() {
+        let tables = [("b", 90), ("d", 90), ("f", 10)];
+        assert_eq!(cuts(&grandparents(50, &tables), "ezz"), "");
+        assert_eq!(cuts(&grandparents(50, &tables), "cez"), "e");
+    }
+
+    #[test]
+    fn hostile_sizes_do_not_overflow() {
+        let tables = [("b", u64::MAX), ("c", u64::MAX), ("d", u64::MAX)];
+        assert_eq!(cuts(&grandparents(u64::MAX, &tables), "aez"), "");
+    }
+}

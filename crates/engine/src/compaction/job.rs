@@ -127,3 +127,98 @@ fn by_slot(closed: &Closed) -> Vec<(Slot, Tables)> {
     }
     inputs.into_iter().map(|(slot, tables)| (slot, Arc::new(tables))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compaction::closure::close;
+    use crate::version::testing::{bounded, key, numbers, order, sst_log, table, tree, version};
+
+    const LIMITS: JobLimits = JobLimits { table_bytes: 100, grandparent_bytes: 100 };
+
+    fn job(version: &Version, seed: u64, to: Slot) -> Job {
+        let user = order().user;
+        let closed = close(&user, version, &[FileNumber(seed)], to).unwrap();
+        Job::new(1, &user, version, &closed, (to, vec![SeqNo(200)], LIMITS))
+    }
+
+    fn built(number: u64, smallest: InternalKey, largest: InternalKey) -> Built {
+        let stats = TableStats::default();
+        Built { number: FileNumber(number), size: 10, smallest, largest, stats }
+    }
+
+    fn below(job: &Job) -> Vec<Vec<u64>> {
+        job.below.iter().map(|tables| numbers(tables.iter())).collect()
+    }
+
+    #[test]
+    fn a_job_says_all_that_the_merge_needs() {
+        let version = version([
+            (Slot::L0, table(20, "a", "f")),
+            (Slot::L0, table(19, "e", "h")),
+            (tree(1), table(10, "b", "c")),
+            (tree(1), table(11, "g", "m")),
+            (tree(1), table(12, "n", "z")),
+            (sst_log(1), table(13, "k", "l")),
+            (sst_log(1), table(14, "n", "z")),
+            (tree(2), table(5, "a", "a")),
+            (tree(2), table(6, "l", "n")),
+            (tree(2), table(7, "x", "z")),
+            (tree(6), table(1, "a", "z")),
+        ]);
+        let job = job(&version, 20, tree(1));
+        let inputs: Vec<_> =
+            job.inputs.iter().map(|(slot, tables)| (*slot, numbers(tables.iter()))).collect();
+        assert_eq!(inputs, [(Slot::L0, vec![20, 19]), (tree(1), vec![10, 11])]);
+        assert_eq!((job.start_level(), job.input_bytes()), (Level::ZERO, 40));
+        assert_eq!(below(&job), [vec![13], vec![5, 6], vec![1]], "by slot, within the hull");
+        let grandparents = job.cut.grandparents.iter().map(|(key, _)| key.user().to_vec());
+        assert_eq!(grandparents.collect::<Vec<_>>(), [b"a", b"n"]);
+    }
+
+    #[test]
+    fn the_last_level_has_nothing_below() {
+        let version = version([(tree(6), table(1, "a", "z")), (tree(6), table(2, "zz", "zzz"))]);
+        let job = job(&version, 1, tree(6));
+        assert!(job.below.is_empty() && job.cut.grandparents.is_empty());
+        assert_eq!(job.start_level(), Level::LAST);
+    }
+
+    #[test]
+    fn what_an_sst_log_holds_lies_below_what_arrives_there() {
+        let version = version([
+            (tree(1), table(2, "a", "k")),
+            (sst_log(1), table(1, "b", "c")),
+            (sst_log(1), table(3, "x", "z")),
+        ]);
+        assert_eq!(below(&job(&version, 2, sst_log(1))), [vec![1]]);
+    }
+
+    #[test]
+    fn outputs_that_break_the_rules_are_refused() {
+        let version = version([
+            (tree(1), bounded(1, key("c", 9), key("h", 3))),
+            (tree(2), bounded(2, key("f", 2), key("m", 1))),
+        ]);
+        let job = job(&version, 1, tree(2));
+        let accepts = |tables: &[(InternalKey, InternalKey)]| {
+            let tables = tables.iter().zip(50..);
+            let tables = tables.map(|((from, to), number)| built(number, from.clone(), to.clone()));
+            job.accepts(&order(), &Output { tables: tables.collect(), ..Output::default() })
+        };
+        assert!(accepts(&[]));
+        assert!(accepts(&[(key("c", 9), key("m", 1))]));
+        assert!(accepts(&[(key("c", 9), key("e", 1)), (key("f", 9), key("f", 1))]));
+        for (reason, tables) in [
+            ("below the hull", vec![(key("b", 9), key("d", 1))]),
+            ("above the hull", vec![(key("c", 9), key("d", 1)), (key("k", 9), key("n", 1))]),
+            ("bounds crossed", vec![(key("d", 9), key("c", 1))]),
+            ("bounds crossed within a key", vec![(key("d", 1), key("d", 9))]),
+            ("out of order", vec![(key("f", 9), key("g", 1)), (key("c", 9), key("d", 1))]),
+            ("overlapping", vec![(key("c", 9), key("f", 1)), (key("e", 9), key("g", 1))]),
+            ("one key in two", vec![(key("c", 9), key("f", 5)), (key("f", 4), key("g", 1))]),
+        ] {
+            assert!(!accepts(&tables), "{reason}");
+        }
+    }
+}

@@ -262,3 +262,6 @@ fn is_mostly_deletions(table: &TableMeta) -> bool {
 fn numbers(closed: &Closed) -> Vec<FileNumber> {
     closed.tables.iter().map(|(_, table)| table.number).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -169,3 +169,6 @@ impl Writer<'_> {
         let _ = self.context.store.remove(number);
     }
 }
+
+#[cfg(test)]
+mod tests;

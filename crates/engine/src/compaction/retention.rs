@@ -111,3 +111,81 @@ impl Cursor<'_> {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::version::testing::{order, table};
+
+    /// What is kept of entries such as `k9` or, for a deletion, `k9-`: `K` the first of its key,
+    /// `o` an older one, `.` nothing.
+    fn judged(entries: &str, snapshots: &[u64], below: &[Tables]) -> String {
+        let user_order = order().user;
+        let snapshots: Vec<SeqNo> = snapshots.iter().copied().map(SeqNo).collect();
+        let mut retention = Retention::new(&user_order, &snapshots, below);
+        let verdicts = entries.split(' ').map(|text| {
+            let kind = if text.ends_with('-') { ValueKind::Deletion } else { ValueKind::Value };
+            let (user, seqno) = text.trim_end_matches('-').split_at(1);
+            let seqno = SeqNo(seqno.parse().unwrap());
+            match retention.judge(&ParsedKey { user: user.as_bytes(), seqno, kind }) {
+                Verdict::KeepFirst => 'K',
+                Verdict::KeepOlder => 'o',
+                Verdict::Drop => '.',
+            }
+        });
+        verdicts.collect()
+    }
+
+    fn below(tables: &[(&str, &str)]) -> Vec<Tables> {
+        let tables = tables.iter().zip(1..).map(|((from, to), number)| table(number, from, to));
+        vec![Arc::new(tables.collect())]
+    }
+
+    #[test]
+    fn only_the_newest_is_kept_without_snapshots() {
+        assert_eq!(judged("a9 a8 a7 b6 c5 c4", &[20], &[]), "K..KK.");
+        assert_eq!(judged("a9", &[9], &[]), "K");
+    }
+
+    #[test]
+    fn each_snapshot_keeps_what_it_sees() {
+        assert_eq!(judged("a9 a8 a7 a5 a3 a2", &[3, 7, 20], &[]), "K.o.o.");
+        assert_eq!(judged("a9 a8 a7 a5 a3 a2", &[1, 20], &[]), "K.....");
+        assert_eq!(judged("a9 a8 a7", &[7, 8, 9], &[]), "Koo");
+        assert_eq!(judged("a9 a8 a7", &[8, 9], &[]), "Ko.");
+        assert_eq!(judged("a9 b8 b2", &[5, 20], &[]), "KKo");
+    }
+
+    #[test]
+    fn a_deletion_goes_when_nothing_lies_below_and_all_see_it() {
+        assert_eq!(judged("a9- a8 b7", &[20], &[]), "..K");
+        assert_eq!(judged("a9- a8 b7", &[8, 20], &[]), "KoK");
+        assert_eq!(judged("a9- a8 a7-", &[8, 20], &[]), "Ko.");
+        assert_eq!(judged("a9- a7- a6", &[8, 20], &[]), "K..", "what lies below 7 is not there");
+        assert_eq!(judged("a9-", &[9], &[]), ".");
+    }
+
+    #[test]
+    fn a_deletion_stays_over_tables_that_may_hold_its_key() {
+        let deletions = "a9- c9- e9- g9- i9- k9-";
+        assert_eq!(judged(deletions, &[20], &below(&[("b", "c"), ("e", "f")])), ".KK...");
+        assert_eq!(judged(deletions, &[20], &below(&[("b", "h")])), ".KKK..");
+        assert_eq!(judged(deletions, &[20], &below(&[("c", "e"), ("e", "g")])), ".KKK..");
+        let overlapping = below(&[("e", "g"), ("a", "k"), ("c", "c")]);
+        assert_eq!(judged(deletions, &[20], &overlapping), "KKKKKK");
+        let newest_first = below(&[("i", "k"), ("a", "a")]);
+        assert_eq!(judged(deletions, &[20], &newest_first), "K...KK");
+        let two = [below(&[("a", "a")]), below(&[("k", "k")])].concat();
+        assert_eq!(judged(deletions, &[20], &two), "K....K");
+        assert_eq!(judged("a9- a8", &[20], &below(&[("a", "a")])), "K.");
+    }
+
+    /// Not among any job's inputs today; a snapshot between two of them may be taken meanwhile.
+    #[test]
+    fn entries_newer_than_the_start_stay() {
+        assert_eq!(judged("a9 a8- a7 a6", &[7], &[]), "Koo.");
+        assert_eq!(judged("a9 a8 a7 a6 a5", &[5, 7], &[]), "Koo.o");
+    }
+}
