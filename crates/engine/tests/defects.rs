@@ -5,6 +5,7 @@
 //! Not here: rows 2 and 3 (repair) are with repair; row 8, equal keys in a row, is below the public
 //! API: `equal_keys_in_a_row_are_kept` in the tests of `format/table`.
 #![expect(clippy::disallowed_methods, reason = "tests set the stage with the system's own files")]
+#![expect(clippy::unwrap_used, reason = "cases are functions that the tests call")]
 
 mod support;
 
