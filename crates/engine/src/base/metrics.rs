@@ -83,8 +83,6 @@ metrics! {
     stall_l0_stop_micros,
     /// Microseconds that writers waited for memtables to be flushed.
     stall_memtables_full_micros,
-    /// Table lookups that a filter answered.
-    filter_negatives,
     /// Failures of background work.
     background_errors,
 }

@@ -21,6 +21,12 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileNumber(pub u64);
 
+impl FileNumber {
+    /// No database gets as far as this. Files of greater numbers are taken for strangers', and a
+    /// manifest that names one for damaged: counting on from there would overflow.
+    pub(crate) const MAX: FileNumber = FileNumber(u64::MAX >> 1);
+}
+
 impl fmt::Display for FileNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

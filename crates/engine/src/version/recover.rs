@@ -141,8 +141,9 @@ impl Replay<'_> {
         let log_number = self.log_number.ok_or_else(|| missing("meta-lognumber"))?;
         let prev_log_number = self.prev_log_number.unwrap_or(FileNumber(0));
         let used = greatest.max(log_number.0).max(prev_log_number.0).max(manifest.0);
-        if used > FILE_NUMBER_MAX || next_file.0 > FILE_NUMBER_MAX {
-            return Err(Error::corruption(format!("file number {used} is out of range")));
+        let named = used.max(next_file.0);
+        if named > FileNumber::MAX.0 {
+            return Err(Error::corruption(format!("file number {named} is out of range")));
         }
         Ok(Recovered {
             version,
@@ -156,8 +157,6 @@ impl Replay<'_> {
     }
 }
 
-/// Leaves room to count on from any recovered number.
-const FILE_NUMBER_MAX: u64 = u64::MAX >> 1;
 /// Leaves room to add to any recovered size.
 const TOTAL_BYTES_MAX: u64 = u64::MAX >> 1;
 

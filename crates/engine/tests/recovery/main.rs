@@ -4,6 +4,7 @@
 //!
 //! Left out: `ManifestReused`, since every open begins a new manifest here.
 #![expect(clippy::disallowed_methods, reason = "tests start threads as they please")]
+#![expect(clippy::unwrap_used, reason = "cases are functions that the tests call")]
 
 mod logs;
 mod manifests;

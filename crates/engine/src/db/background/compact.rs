@@ -60,11 +60,18 @@ impl Core {
         let Some((_, meta)) = tables.find(|(_, meta)| !meta.was_looked_into()) else {
             return Worked::Idle;
         };
-        // A table that cannot be opened is for its readers to complain about.
-        let opened = self.tables.get(meta.number, meta.size).ok();
-        let properties = opened.as_ref().and_then(|table| table.properties());
-        meta.learn_stats(properties.map(TableStats::from));
+        self.look_into(meta);
         Worked::Yes
+    }
+
+    /// Learns what a table holds, if that is not known yet. One that cannot be opened is for its
+    /// readers to complain about.
+    pub(crate) fn look_into(&self, meta: &TableMeta) {
+        if !meta.was_looked_into() {
+            let opened = self.tables.get(meta.number, meta.size).ok();
+            let properties = opened.as_ref().and_then(|table| table.properties());
+            meta.learn_stats(properties.map(TableStats::from));
+        }
     }
 
     /// What the policy would do next.

@@ -121,10 +121,13 @@ impl Core {
         let order = &self.settings.order.user;
         let version = self.current_version();
         for (slot, table) in version.tables().filter(|(slot, _)| slot.is_sorted()) {
-            let has_deletions = table.stats().is_some_and(|stats| stats.deletions > 0);
             let own = crate::compaction::closure::range_of(table);
             let bottom = version.next_meeting(order, slot, own).is_none();
-            if has_deletions && bottom && range.meets(order, table) {
+            if !bottom || !range.meets(order, table) {
+                continue;
+            }
+            self.look_into(table);
+            if table.stats().is_some_and(|stats| stats.deletions > 0) {
                 let plan = Plan::Merge { inputs: vec![table.number], to: slot };
                 self.run_plan(|version, _| still_there(&plan, version))?;
             }

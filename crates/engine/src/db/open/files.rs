@@ -15,7 +15,9 @@ pub(crate) struct Files {
 impl Files {
     pub(crate) fn list(fs: &dyn FileSystem, dir: &Path) -> Result<Self> {
         let names = fs.list(dir)?;
-        Ok(Files { names: names.iter().filter_map(|name| FileName::parse(name)).collect() })
+        let usable = |name: &FileName| name.number().is_none_or(|number| number <= FileNumber::MAX);
+        let names = names.iter().filter_map(|name| FileName::parse(name)).filter(usable);
+        Ok(Files { names: names.collect() })
     }
 
     /// Logs, oldest first.

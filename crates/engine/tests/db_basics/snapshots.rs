@@ -1,0 +1,130 @@
+//! Snapshots.
+
+use std::collections::BTreeMap;
+
+use siltstone::{ErrorKind, ReadOptions, Snapshot};
+
+use crate::support::{World, contents, contents_at, put_all, scan};
+
+fn at(snapshot: &Snapshot) -> ReadOptions {
+    ReadOptions { snapshot: Some(snapshot.clone()), ..Default::default() }
+}
+
+/// LevelDB's `Snapshot` and `GetSnapshot`: each shows its moment, from memory and from tables.
+#[test]
+fn each_snapshot_shows_its_moment() {
+    let world = World::new();
+    let db = world.open();
+    put_all(&db, &[("foo", "v1")]);
+    let first = db.snapshot();
+    put_all(&db, &[("foo", "v2")]);
+    let second = db.snapshot();
+    db.delete("foo").unwrap();
+    let third = db.snapshot();
+    put_all(&db, &[("foo", "v4")]);
+    for step in 0..3 {
+        let get = |snapshot: &Snapshot| db.get_with("foo", &at(snapshot)).unwrap();
+        assert_eq!(get(&first).unwrap(), b"v1", "step {step}");
+        assert_eq!(get(&second).unwrap(), b"v2", "step {step}");
+        assert_eq!(get(&third), None, "step {step}");
+        assert_eq!(db.get("foo").unwrap().unwrap(), b"v4", "step {step}");
+        assert_eq!(contents_at(&db, Some(&first))["foo"], "v1");
+        assert!(contents_at(&db, Some(&third)).is_empty());
+        match step {
+            0 => db.flush().unwrap(),
+            _ => db.compact_range(None, None).unwrap(),
+        }
+    }
+    drop(first);
+    db.compact_range(None, None).unwrap();
+    assert_eq!(db.get_with("foo", &at(&second)).unwrap().unwrap(), b"v2");
+}
+
+/// LevelDB's `GetIdenticalSnapshots`: what one of them pins stays until the last is gone.
+#[test]
+fn snapshots_of_one_moment_are_released_one_by_one() {
+    let world = World::new();
+    let db = world.open();
+    put_all(&db, &[("foo", "v1")]);
+    let mut same = vec![db.snapshot(), db.snapshot(), db.snapshot()];
+    same.push(same[0].clone());
+    put_all(&db, &[("foo", "v2")]);
+    while let Some(snapshot) = same.pop() {
+        db.compact_range(None, None).unwrap();
+        assert_eq!(db.get_with("foo", &at(&snapshot)).unwrap().unwrap(), b"v1");
+    }
+    let dropped = db.metrics().entries_dropped;
+    put_all(&db, &[("foo", "v3")]);
+    db.compact_range(None, None).unwrap();
+    assert_eq!(db.metrics().entries_dropped, dropped + 2, "both older versions go");
+}
+
+/// LevelDB's `IterateOverEmptySnapshot`.
+#[test]
+fn a_snapshot_from_before_anything_shows_nothing() {
+    let world = World::new();
+    let db = world.open();
+    let empty = db.snapshot();
+    put_all(&db, &[("foo", "v1"), ("foo", "v2")]);
+    assert!(scan(&mut db.iter_with(&at(&empty)).unwrap()).unwrap().is_empty());
+    db.flush().unwrap();
+    assert!(contents_at(&db, Some(&empty)).is_empty());
+}
+
+#[test]
+fn a_snapshot_of_another_database_is_refused() {
+    let (one, two) = (World::new(), World::new());
+    let (one, two) = (one.open(), two.open());
+    let foreign = one.snapshot();
+    let refused = two.get_with("a", &at(&foreign)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    assert!(two.iter_with(&at(&foreign)).is_err());
+}
+
+/// leveldb issue 320: random puts, deletions and snapshots over a few hundred keys, with tables so
+/// small that versions of a key are compacted apart; a snapshot's value must never change.
+#[test]
+fn issue_320_snapshots_do_not_change() {
+    let world = World::new();
+    let db = world.open_with(|options| {
+        options.write_buffer_size = 8 << 10;
+        options.max_file_size = 4 << 10;
+        options.level1_bytes = 16 << 10;
+    });
+    let mut random = 0x9e37_79b9_7f4a_7c15u64;
+    let mut dice = move |sides: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random >> 33) % sides
+    };
+    let mut model: BTreeMap<String, String> = BTreeMap::new();
+    let mut snapshots: Vec<Option<(Snapshot, BTreeMap<String, String>)>> = vec![None; 30];
+    for round in 0..12_000u64 {
+        let key = format!("{:04}", dice(400));
+        if dice(10) < 3 {
+            db.delete(&key).unwrap();
+            model.remove(&key);
+        } else {
+            let value = format!("{round}-").repeat(1 + dice(30) as usize);
+            db.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        if dice(8) == 0 {
+            db.run_background_step().unwrap();
+        }
+        if dice(40) == 0 {
+            let place = dice(30) as usize;
+            if let Some((snapshot, expected)) = snapshots[place].take() {
+                assert_eq!(contents_at(&db, Some(&snapshot)), expected, "round {round}");
+            } else {
+                snapshots[place] = Some((db.snapshot(), model.clone()));
+            }
+        }
+    }
+    assert!(db.metrics().merges > 50, "{:?}", db.metrics());
+    assert_eq!(contents(&db), model);
+    for (snapshot, expected) in snapshots.iter().flatten() {
+        assert_eq!(&contents_at(&db, Some(snapshot)), expected);
+    }
+}
