@@ -149,7 +149,7 @@ fn table(text: &str) -> Arc<TableMeta> {
     let meta = sized(number, size.parse().unwrap(), (bound(from, number), bound(to, number)));
     if let Some((entries, deletions)) = stats.split_once('/') {
         let (entries, deletions) = (entries.parse().unwrap(), deletions.parse().unwrap());
-        meta.learn_stats(TableStats { entries, deletions });
+        meta.learn_stats(Some(TableStats { entries, deletions }));
     }
     meta
 }
