@@ -2,14 +2,14 @@
 //! last release and its newest source), as a test that LevelDB fails. The same cases run against
 //! LevelDB itself in `crates/interop`.
 //!
-//! Not here: rows 2 and 3 (repair) are with repair; row 8, equal keys in a row, is below the public
-//! API: `equal_keys_in_a_row_are_kept` in the tests of `format/table`.
+//! Not here: row 8, equal keys in a row, is below the public API: `equal_keys_in_a_row_are_kept` in
+//! the tests of `format/table`.
 #![expect(clippy::disallowed_methods, reason = "tests set the stage with the system's own files")]
 #![expect(clippy::unwrap_used, reason = "cases are functions that the tests call")]
 
 mod support;
 
-use siltstone::{Compression, Db, ErrorKind, Options, Site};
+use siltstone::{Compression, Db, ErrorKind, Level0Limits, Options, Site};
 use support::{Fault, TempDir, World, contents, synced, unsynced};
 
 fn key(number: usize) -> String {
@@ -40,6 +40,63 @@ fn defect_1_synced_writes_after_a_torn_append_survive() {
         assert!((0..1000).all(|number| found[&key(number)] == value(number)));
         assert!(!found.contains_key("torn"));
     }
+}
+
+/// A healthy database in which old data was compacted after newer data was flushed, so that the
+/// older table has the greater number.
+fn old_data_in_a_newer_table() -> World {
+    let world = World::new();
+    let open = |level0: usize, level1: u64| {
+        world.open_with(|options| {
+            options.level0 = Level0Limits { compact: level0, slow_down: 100, stop: 100 };
+            options.level1_bytes = level1;
+        })
+    };
+    let fill = |db: &Db, value: &str| {
+        synced(db, "key", value).unwrap();
+        synced(db, "gone", value).unwrap();
+        db.flush().unwrap();
+        while db.run_background_step().unwrap() {}
+    };
+    fill(&open(1, 1), "oldest"); // Sinks to the last level.
+    fill(&open(1, 1 << 20), "older"); // Stays in level 1.
+    let db = open(100, 1 << 20);
+    db.delete("gone").unwrap();
+    synced(&db, "key", "new").unwrap();
+    db.flush().unwrap(); // Stays in level 0.
+    drop(db);
+    let db = open(100, 1); // Now level 1 is merged into the last.
+    while db.run_background_step().unwrap() {}
+    let levels = db.levels();
+    let numbers: Vec<_> = levels.iter().map(|level| level.tables[0].number).collect();
+    assert!(numbers.len() == 2 && numbers[0] < numbers[1], "{levels:?}");
+    world
+}
+
+/// LevelDB's repair puts all tables into level 0, where the greater number counts as newer: `Get`
+/// returns the old value, and the deleted key.
+#[test]
+fn defect_2_repair_keeps_new_values_and_deletions() {
+    let world = old_data_in_a_newer_table();
+    siltstone::repair("/db", "/repaired", &world.options()).unwrap();
+    for path in ["/repaired", "/db"] {
+        let found = contents(&Db::open(path, world.options()).unwrap());
+        assert!(found.into_iter().eq([("key".to_owned(), "new".to_owned())]), "{path}");
+    }
+}
+
+/// LevelDB's repair takes no lock; run beside an open database, it loses that one's writes.
+#[test]
+fn defect_3_repair_leaves_an_open_database_alone() {
+    let world = World::new();
+    let db = world.open();
+    synced(&db, "before", "1").unwrap();
+    let error = siltstone::repair("/db", "/repaired", &world.options()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Locked, "{error}");
+    synced(&db, "after", "2").unwrap();
+    drop(db);
+    assert_eq!(contents(&world.open()).len(), 2);
+    assert!(Db::open_read_only("/repaired", world.options()).is_err(), "nothing was made");
 }
 
 /// A thousand writes in one log.
