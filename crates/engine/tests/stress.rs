@@ -2,6 +2,7 @@
 //! are switched, flushed and compacted all the time. Run under ThreadSanitizer it looks for races
 //! (`cargo xtask tsan`); run plainly it looks for torn batches and views that change.
 #![allow(clippy::unwrap_used, reason = "a failing helper is a failing test")]
+#![allow(clippy::disallowed_methods, reason = "tests start threads as they please")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

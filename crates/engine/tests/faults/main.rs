@@ -1,7 +1,6 @@
 //! What the database does when the disk refuses: the order of its calls, full disks, I/O errors,
 //! torn appends and power cuts. Retells LevelDB's `fault_injection_test` and the fault cases of its
 //! `db_test` and `corruption_test`.
-#![expect(clippy::disallowed_methods, reason = "tests start threads as they please")]
 #![expect(clippy::unwrap_used, reason = "cases are functions that the tests call")]
 
 mod endurance;

@@ -226,7 +226,7 @@ fn a_hole_in_an_unsynced_log_ends_it() {
         assert_eq!(dropped[0].offset, at);
         assert_eq!(dropped[0].bytes, record * 60);
         let lost = Folder::new(image.folder.fs.clone(), image.folder.path("lost"));
-        assert_eq!(lost.names(), [log.clone()], "what was dropped is kept aside");
+        assert_eq!(lost.names(), std::slice::from_ref(&log), "what was dropped is kept aside");
         drop(db);
         assert_eq!(contents(&image.open()).len(), 40, "and opening again changes nothing");
     }

@@ -163,7 +163,10 @@ impl DbIterator {
     /// # Panics
     ///
     /// If the iterator is not [`valid`](Self::valid).
-    #[expect(clippy::should_implement_trait, reason = "LevelDB's name; it moves and yields nothing")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "LevelDB's name; it moves and yields nothing"
+    )]
     pub fn next(&mut self) -> Result<()> {
         assert!(self.valid, "next() of an iterator that stands nowhere");
         self.moved(|iter| {
