@@ -21,7 +21,7 @@ impl Promises {
     pub(crate) fn write(&mut self, db: &Db) -> Result<()> {
         let number = self.next;
         self.next += 1;
-        let key = format!("key{:04}", number * 37 % 1009); // Scattered, so that tables overlap.
+        let key = format!("key{:04}", number * 389 % 1009); // Scattered, so that tables overlap.
         let value = format!("{number}-").repeat(60);
         let written = if number.is_multiple_of(3) {
             synced(db, &key, &value)
@@ -94,7 +94,7 @@ fn workload(world: &World, db: &mut Option<Db>, promises: &mut Promises) {
             db.iter().for_each(|db| promises.adopt(db));
         }
     }
-    for _ in 0..10 {
+    for _ in 0..40 {
         let _ = db.as_ref().map(Db::run_background_step);
     }
 }

@@ -61,7 +61,7 @@ fn empty_logs_are_no_matter() {
 fn several_logs_are_replayed_in_order() {
     let world = World::new();
     let db = world.open();
-    for round in 0..5u32 {
+    for round in 0..3u32 {
         put_all(&db, &[("counter", &round.to_string())]);
         db.put(format!("bulk{round}"), "x".repeat(40 << 10)).unwrap();
     }

@@ -45,7 +45,8 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<(Arc<Core>, Lanes)> {
     };
     let core = Arc::new(core);
     core.listeners.tell(&Event::Opened { recovery: core.recovery.clone() });
-    let lanes = Lanes::start(&core)?;
+    // Lanes that did start hold the core, and with it the lock, until they are told to end.
+    let lanes = Lanes::start(&core).inspect_err(|_| drop(core.stop()))?;
     Ok((core, lanes))
 }
 

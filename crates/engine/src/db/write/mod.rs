@@ -56,11 +56,13 @@ impl Core {
             return Err(error);
         }
         let mut next = committer.insert(first, own.body);
+        let mut bytes = own.body.len();
         for waiter in group {
             next = committer.insert(next, &waiter.body);
+            bytes += waiter.body.len();
         }
         debug_assert_eq!(next, committer.next_seqno);
-        self.counters.bytes_written.add(own.body.len() as u64);
+        self.counters.bytes_written.add(bytes as u64);
         // Pairs with the acquire load in `Core::visible_seqno`: who sees the number sees the entries.
         self.visible.store(next.0 - 1, Ordering::Release);
         Ok(())

@@ -21,13 +21,10 @@ impl Core {
             self.refuse_if_failed()?;
             self.heal(committer)?;
         }
-        let pressure = self.pressure();
-        if pressure > 0.0 || committer.inserter.table().is_empty() {
-            self.slow_down(committer, pressure)?;
-        }
-        let used = committer.inserter.table().approximate_bytes();
-        let full = used > 0 && used + bytes / 4 >= self.settings.write_buffer_bytes;
-        if full && !committer.inserter.table().is_empty() {
+        self.slow_down(committer)?;
+        let table = committer.inserter.table();
+        let full = table.approximate_bytes() + bytes > self.settings.write_buffer_bytes;
+        if full && !table.is_empty() {
             self.wait_for_space()?;
             self.switch_memtable(committer)?;
         }
@@ -42,16 +39,14 @@ impl Core {
         past / (limits.stop + 1 - limits.slow_down) as f64
     }
 
-    fn slow_down(&self, committer: &mut Committer, pressure: f64) -> Result<()> {
-        if let Some(delay) = committer.pace.charge(pressure) {
-            if self.runs_by_hand() {
-                self.run_background_step()?;
-                return Ok(());
-            }
-            self.env.clock.sleep(delay);
-            self.counters.stall_l0_slowdown_micros.add(delay.as_micros() as u64);
-            self.listeners.tell(&Event::Stalled { cause: StallCause::L0Slowdown, elapsed: delay });
+    fn slow_down(&self, committer: &mut Committer) -> Result<()> {
+        let Some(delay) = committer.pace.charge(self.pressure()) else { return Ok(()) };
+        if self.runs_by_hand() {
+            return self.run_background_step().map(drop);
         }
+        self.env.clock.sleep(delay);
+        self.counters.stall_l0_slowdown_micros.add(delay.as_micros() as u64);
+        self.listeners.tell(&Event::Stalled { cause: StallCause::L0Slowdown, elapsed: delay });
         Ok(())
     }
 
