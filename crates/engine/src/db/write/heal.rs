@@ -43,6 +43,9 @@ impl Core {
             state.wals.push(number);
             self.retire_wals(&mut state, number);
         }
+        // At once, not by housekeeping: until they are gone two logs hold the same writes, which this
+        // engine's recovery understands and LevelDB's does not expect.
+        self.sweep(self.graveyard.take());
         // Their bytes are in the new log; closing can tell nothing that matters any more.
         committer.older.clear();
         committer.wal = wal;
