@@ -1,7 +1,6 @@
 //! siltstone: an embedded, ordered key-value engine that reads and writes LevelDB's files.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))] // Tests start threads as they please.
-#![allow(dead_code)] // Until the floors above use what the lower ones offer.
 
 mod base;
 mod compaction;

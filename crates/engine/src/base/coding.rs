@@ -55,11 +55,6 @@ pub(crate) fn length_u32(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).expect("keys and values are limited to u32::MAX bytes on entry")
 }
 
-#[inline]
-pub(crate) fn varint_bytes(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
-}
-
 /// A bounds-checked cursor over encoded bytes. Each method returns `None`, leaving the cursor
 /// anywhere, when the bytes are not a whole encoding.
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +159,8 @@ mod tests {
             for value in [power - 1, power, power.wrapping_add(1)] {
                 let mut out = Vec::new();
                 put_varint64(&mut out, value);
-                assert_eq!(out.len(), varint_bytes(value));
+                let bits = 64 - (value | 1).leading_zeros() as usize;
+                assert_eq!(out.len(), bits.div_ceil(7));
                 assert_eq!(Reader::new(&out).varint64(), Some(value));
                 for cut in 0..out.len() {
                     assert_eq!(Reader::new(&out[..cut]).varint64(), None);

@@ -141,6 +141,7 @@ impl InternalKey {
         &self.0
     }
 
+    #[cfg(test)]
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.0
     }
@@ -149,6 +150,7 @@ impl InternalKey {
         user_key(&self.0)
     }
 
+    #[cfg(test)]
     pub(crate) fn seqno(&self) -> SeqNo {
         seqno_of(&self.0)
     }

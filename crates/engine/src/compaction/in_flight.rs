@@ -30,6 +30,7 @@ impl InFlight {
         self.tables.contains(&table)
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.jobs.len()
     }

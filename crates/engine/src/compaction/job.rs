@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::key::{InternalKey, SeqNo};
-use crate::base::slot::{Level, Slot};
+use crate::base::slot::Slot;
 use crate::compaction::closure::{Closed, hull};
 use crate::compaction::cut::CutRule;
 use crate::format::filename::FileNumber;
@@ -93,11 +93,6 @@ impl Job {
         self.input_tables().map(|(_, table)| table.size).sum()
     }
 
-    /// The level whose pointer a round-robin policy moves on.
-    pub(crate) fn start_level(&self) -> Level {
-        self.inputs.first().map_or(self.to.level, |(slot, _)| slot.level)
-    }
-
     /// Checks an output before it is installed, whoever made it: sorted, disjoint, and within the
     /// hull of the inputs.
     pub(crate) fn accepts(&self, order: &InternalOrder, output: &Output) -> bool {
@@ -170,7 +165,7 @@ mod tests {
         let inputs: Vec<_> =
             job.inputs.iter().map(|(slot, tables)| (*slot, numbers(tables.iter()))).collect();
         assert_eq!(inputs, [(Slot::L0, vec![20, 19]), (tree(1), vec![10, 11])]);
-        assert_eq!((job.start_level(), job.input_bytes()), (Level::ZERO, 40));
+        assert_eq!(job.input_bytes(), 40);
         assert_eq!(below(&job), [vec![13], vec![5, 6], vec![1]], "by slot, within the hull");
         let grandparents = job.cut.grandparents.iter().map(|(key, _)| key.user().to_vec());
         assert_eq!(grandparents.collect::<Vec<_>>(), [b"a", b"n"]);
@@ -181,7 +176,6 @@ mod tests {
         let version = version([(tree(6), table(1, "a", "z")), (tree(6), table(2, "zz", "zzz"))]);
         let job = job(&version, 1, tree(6));
         assert!(job.below.is_empty() && job.cut.grandparents.is_empty());
-        assert_eq!(job.start_level(), Level::LAST);
     }
 
     #[test]

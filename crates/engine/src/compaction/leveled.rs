@@ -10,7 +10,7 @@ use crate::compaction::closure::{Closed, close_places, hull, range_of};
 use crate::compaction::policy::{CompactionPolicy, PickView, PolicyEvent};
 use crate::format::filename::FileNumber;
 use crate::version::table_meta::TableMeta;
-use crate::version::{KeyRange, Place, Version};
+use crate::version::{KeyRange, Place};
 
 /// Limits of the shape, after options were resolved.
 #[derive(Clone, Copy, Debug)]
@@ -174,10 +174,6 @@ impl Leveled {
 }
 
 impl CompactionPolicy for Leveled {
-    fn name(&self) -> &str {
-        "leveled"
-    }
-
     fn pick(&mut self, view: &PickView<'_>) -> Option<Plan> {
         let scores = self.scores(view);
         scores
@@ -185,16 +181,6 @@ impl CompactionPolicy for Leveled {
             .find_map(|(_, level)| self.pick_level(view, level))
             .or_else(|| self.pick_deletions(view))
             .or_else(|| self.pick_seeks(view))
-    }
-
-    fn debt_bytes(&self, version: &Version) -> u64 {
-        let past_limit = |level: Level| {
-            version.level_bytes(level).saturating_sub(self.settings.level_limit(level))
-        };
-        Level::all()
-            .filter(|level| *level > Level::ZERO && *level < Level::LAST)
-            .map(past_limit)
-            .sum()
     }
 
     fn observe(&mut self, event: PolicyEvent) {

@@ -28,14 +28,8 @@ pub(crate) enum PolicyEvent {
 /// Chooses compactions. Called under the state lock: no I/O, no clock, no locks; a function of what
 /// it sees and what it was told.
 pub(crate) trait CompactionPolicy: Send {
-    /// The name shown in the info log.
-    fn name(&self) -> &str;
-
     /// The most pressing plan that may start beside the running jobs.
     fn pick(&mut self, view: &PickView<'_>) -> Option<Plan>;
-
-    /// Bytes that would have to be merged to bring every level to its limit: what slows writers.
-    fn debt_bytes(&self, version: &Version) -> u64;
 
     fn observe(&mut self, _event: PolicyEvent) {}
 }

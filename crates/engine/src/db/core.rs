@@ -70,7 +70,7 @@ pub(crate) struct Core {
     pub(crate) tables: Arc<TableCache>,
     pub(crate) executor: Box<dyn CompactionExecutor>,
     /// Held until the last handle, iterator and snapshot is gone. `None` when open read-only.
-    pub(crate) lock: Option<Box<dyn FileLock>>,
+    pub(crate) _lock: Option<Box<dyn FileLock>>,
 }
 
 impl Core {

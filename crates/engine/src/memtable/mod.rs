@@ -30,7 +30,6 @@ pub(crate) struct MemTable {
     entries: AtomicU64,
     deletions: AtomicU64,
     first_seqno: AtomicU64,
-    last_seqno: AtomicU64,
 }
 
 /// The right to insert into one memtable.
@@ -55,7 +54,6 @@ impl MemTable {
             entries: AtomicU64::new(0),
             deletions: AtomicU64::new(0),
             first_seqno: AtomicU64::new(u64::MAX),
-            last_seqno: AtomicU64::new(0),
         });
         let inserter = Inserter { table: Arc::clone(&table), writer };
         (table, inserter)
@@ -101,11 +99,6 @@ impl MemTable {
     pub(crate) fn first_seqno(&self) -> Option<SeqNo> {
         (!self.is_empty()).then(|| SeqNo(self.first_seqno.load(Relaxed)))
     }
-
-    /// The highest seqno of an entry.
-    pub(crate) fn last_seqno(&self) -> Option<SeqNo> {
-        (!self.is_empty()).then(|| SeqNo(self.last_seqno.load(Relaxed)))
-    }
 }
 
 impl Inserter {
@@ -127,9 +120,6 @@ impl Inserter {
         }
         if seqno.0 < table.first_seqno.load(Relaxed) {
             table.first_seqno.store(seqno.0, Relaxed);
-        }
-        if seqno.0 > table.last_seqno.load(Relaxed) {
-            table.last_seqno.store(seqno.0, Relaxed);
         }
         table.entries.store(table.entries() + 1, Relaxed);
         true

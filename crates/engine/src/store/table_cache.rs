@@ -77,13 +77,9 @@ impl TableCache {
     }
 
     /// Tables open here.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.tables.len()
-    }
-
-    /// Where blocks are cached.
-    pub(crate) fn blocks(&self) -> &dyn Cache {
-        &*self.blocks
     }
 }
 

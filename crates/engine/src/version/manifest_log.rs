@@ -78,10 +78,6 @@ impl ManifestLog {
         self.broken || self.bytes > ROTATE_BYTES_MIN.max(self.snapshot_bytes * ROTATE_GROWTH)
     }
 
-    pub(crate) fn is_broken(&self) -> bool {
-        self.broken
-    }
-
     /// Closes a manifest that another has replaced, or that the database is done with. Everything in
     /// it was synced, so a failure here loses nothing and is only told.
     pub(crate) fn close(mut self) -> Result<()> {
@@ -171,7 +167,7 @@ mod tests {
     fn a_manifest_is_durable_before_current_names_it() {
         let (fs, spy, log) = begun(&edit(1));
         assert_eq!(spy.calls(), CREATION);
-        assert_eq!((log.number(), log.is_broken()), (FileNumber(2), false));
+        assert_eq!((log.number(), log.broken), (FileNumber(2), false));
         assert_eq!(current(&fs).unwrap(), b"MANIFEST-000002\n");
         assert_eq!(replay(&fs, 2), [edit(1)]);
     }
@@ -227,7 +223,7 @@ mod tests {
             spy.fail_after(site, 0);
             assert!(log.append(&edit(2)).is_err());
             spy.heal();
-            assert!(log.is_broken() && log.wants_rotation());
+            assert!(log.broken && log.wants_rotation());
             let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 let _ = log.append(&edit(3));
             }));

@@ -149,11 +149,6 @@ impl Version {
         let mut deeper = Slot::all().filter(|deeper| *deeper > slot);
         deeper.find(|deeper| self.meeting(order, *deeper, range).next().is_some())
     }
-
-    /// The deepest level that holds a table.
-    pub(crate) fn deepest_level(&self) -> Option<Level> {
-        self.tables().next_back().map(|(slot, _)| slot.level)
-    }
 }
 
 /// A table's place in the search order.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::{InternalKey, SeqNo};
-use crate::base::slot::{LEVELS, Slot};
+use crate::base::key::SeqNo;
+use crate::base::slot::Slot;
 use crate::env::fs::{FileSystem, read_whole};
 use crate::format::filename::{FileName, FileNumber};
 use crate::format::manifest::current::parse_current;
@@ -21,9 +21,6 @@ use crate::version::table_meta::{Graveyard, TableMeta};
 /// CURRENT holds one file name; anything longer is not ours to read into memory.
 const CURRENT_BYTES_MAX: u64 = 256;
 
-/// Where each level's next compaction starts, as the manifest records it.
-pub(crate) type CompactPointers = [Option<InternalKey>; LEVELS];
-
 /// A manifest's content.
 pub(crate) struct Recovered {
     pub(crate) version: Version,
@@ -32,7 +29,6 @@ pub(crate) struct Recovered {
     pub(crate) log_number: FileNumber,
     pub(crate) prev_log_number: FileNumber,
     pub(crate) last_seqno: SeqNo,
-    pub(crate) pointers: CompactPointers,
 }
 
 impl Recovered {
@@ -90,7 +86,6 @@ pub(crate) fn recover_manifest(
         prev_log_number: None,
         next_file: None,
         last_seqno: None,
-        pointers: CompactPointers::default(),
     };
     while let Some(edit) = reader.next()? {
         replay.apply(edit).map_err(|error| error.in_file(&path))?;
@@ -106,7 +101,6 @@ struct Replay<'a> {
     prev_log_number: Option<FileNumber>,
     next_file: Option<FileNumber>,
     last_seqno: Option<SeqNo>,
-    pointers: CompactPointers,
 }
 
 impl Replay<'_> {
@@ -118,9 +112,6 @@ impl Replay<'_> {
         self.prev_log_number = edit.prev_log_number.or(self.prev_log_number);
         self.next_file = edit.next_file.or(self.next_file);
         self.last_seqno = edit.last_seqno.or(self.last_seqno);
-        for (level, pointer) in edit.compact_pointers {
-            self.pointers[level.index()] = Some(pointer);
-        }
         let added = edit.added.into_iter().map(|(slot, table)| {
             let bounds = (table.smallest, table.largest);
             let meta = TableMeta::new(table.number, table.size, bounds, self.graveyard.clone());
@@ -152,7 +143,6 @@ impl Replay<'_> {
             log_number,
             prev_log_number,
             last_seqno: self.last_seqno.ok_or_else(|| missing("last-sequence-number"))?,
-            pointers: self.pointers,
         })
     }
 }

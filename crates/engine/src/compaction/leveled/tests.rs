@@ -27,6 +27,7 @@ use crate::base::comparator::{Comparator, UserOrder};
 use crate::base::key::InternalKey;
 use crate::compaction::closure::close;
 use crate::compaction::in_flight::InFlight;
+use crate::version::Version;
 use crate::version::table_meta::TableStats;
 use crate::version::testing::{key, level, sized, sst_log, tree, version};
 
@@ -231,21 +232,6 @@ fn level_limits_grow_and_never_overflow() {
     assert_eq!(limits, [100, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000]);
     let vast = LeveledSettings { level1_bytes: u64::MAX / 2, ..settings };
     assert_eq!(vast.level_limit(level(6)), u64::MAX);
-}
-
-#[test]
-fn debt_is_what_stands_above_the_limits() {
-    let policy = Leveled::new(Case::parse("limits level1=100 growth=10").settings);
-    let version = version([
-        (Slot::L0, table("1:a-b*5000")),
-        (tree(1), table("2:a-b*130")),
-        (sst_log(1), table("3:a-b*10")),
-        (tree(2), table("4:a-b*900")),
-        (tree(3), table("5:a-b*10700")),
-        (tree(6), table("6:a-b*99999999999")),
-    ]);
-    assert_eq!(policy.debt_bytes(&version), 40 + 700);
-    assert_eq!(policy.debt_bytes(&Version::default()), 0);
 }
 
 /// Counts what picking costs.

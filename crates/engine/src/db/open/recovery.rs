@@ -210,7 +210,7 @@ pub(crate) fn assemble(
         store,
         tables: Arc::new(tables),
         executor: Box::new(LocalExecutor),
-        lock,
+        _lock: lock,
         options,
         settings,
     }

@@ -24,10 +24,6 @@ impl SnapshotList {
         self.0.lock().is_empty()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.0.lock().values().sum()
-    }
-
     fn acquire(&self, visible: impl FnOnce() -> SeqNo) -> SeqNo {
         let mut live = self.0.lock();
         let seqno = visible();

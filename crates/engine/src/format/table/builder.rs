@@ -155,11 +155,6 @@ impl TableBuilder {
         self.index.add(&self.last_key, &self.handle_bytes);
     }
 
-    /// Entries so far.
-    pub(crate) fn entries(&self) -> u64 {
-        self.properties.entries
-    }
-
     /// What the data takes so far: written blocks as compressed, the current one as it is.
     pub(crate) fn estimated_bytes(&self) -> u64 {
         let current = if self.data.is_empty() { 0 } else { self.data.estimated_bytes() };

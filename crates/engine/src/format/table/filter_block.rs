@@ -28,7 +28,8 @@ pub(crate) enum FilterSpan {
     /// One.
     #[default]
     Table,
-    /// One per two to this power of file offset. LevelDB: 11.
+    /// One per two to this power of file offset, as LevelDB writes them, with 11.
+    #[cfg(test)]
     Offsets(u8),
 }
 
@@ -87,6 +88,7 @@ impl FilterBlockBuilder {
         let last_offset = self.blocks.last().map_or(0, |&(offset, _)| offset);
         let base_lg = match self.span {
             FilterSpan::Table => BASE_LG_MIN.max((64 - last_offset.leading_zeros()) as u8),
+            #[cfg(test)]
             FilterSpan::Offsets(base_lg) => base_lg,
         };
         let (mut out, mut starts) = (Vec::new(), Vec::new());
@@ -192,11 +194,6 @@ impl FilterBlock {
             Some(filter) => self.filter.may_match(user, filter),
             None => true,
         }
-    }
-
-    /// Memory that it takes.
-    pub(crate) fn memory(&self) -> usize {
-        self.bytes.capacity()
     }
 }
 

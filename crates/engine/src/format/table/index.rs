@@ -105,11 +105,6 @@ impl Index {
         let entry = self.block.entry_at(self.block.restart(index)).ok_or_else(bad_index)?;
         BlockHandle::decode(&mut Reader::new(self.block.slice(entry.value))).ok_or_else(bad_index)
     }
-
-    /// Memory that it takes.
-    pub(crate) fn memory(&self) -> usize {
-        self.block.memory() + self.prefixes.capacity() * size_of::<u64>()
-    }
 }
 
 fn check_entry(key: &[u8], value: &[u8], file_bytes: u64) -> Result<()> {

@@ -134,11 +134,6 @@ impl Table {
         self.filter.as_ref().is_none_or(|filter| filter.may_match(offset, user))
     }
 
-    /// False only if the table has no entry with this user key.
-    pub(crate) fn may_contain(&self, user: &[u8]) -> bool {
-        !self.filter_is_whole || self.filter_may_match(0, user)
-    }
-
     /// The block from the cache, or else from the file.
     fn block(&self, handle: BlockHandle, options: GetOptions) -> Result<Arc<CachedBlock>> {
         if let Some(cached) = self.cached(handle) {
@@ -212,12 +207,6 @@ impl Table {
 
     pub(crate) fn filter(&self) -> Option<&FilterBlock> {
         self.filter.as_ref()
-    }
-
-    /// Memory that the open table takes, blocks in the cache not counted.
-    pub(crate) fn memory(&self) -> usize {
-        let filter = self.filter.as_ref().map_or(0, FilterBlock::memory);
-        size_of::<Table>() + self.index.memory() + filter
     }
 }
 
