@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use crate::base::comparator::{InternalOrder, UserOrder};
-use crate::base::key::{InternalKey, SeqNo};
+use crate::base::key::SeqNo;
 use crate::base::slot::Slot;
 use crate::compaction::closure::{Closed, hull};
 use crate::compaction::cut::CutRule;
-use crate::format::filename::FileNumber;
-use crate::version::table_meta::{TableMeta, TableStats};
+use crate::format::table::builder::TableSummary;
+use crate::version::table_meta::TableMeta;
 use crate::version::{KeyRange, Tables, Version};
 
 /// What to merge, where to, and what may be dropped on the way.
@@ -25,20 +25,10 @@ pub(crate) struct Job {
     pub(crate) cut: CutRule,
 }
 
-/// A table an executor made.
-#[derive(Clone, Debug)]
-pub(crate) struct Built {
-    pub(crate) number: FileNumber,
-    pub(crate) size: u64,
-    pub(crate) smallest: InternalKey,
-    pub(crate) largest: InternalKey,
-    pub(crate) stats: TableStats,
-}
-
 /// What an executor returns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Output {
-    pub(crate) tables: Vec<Built>,
+    pub(crate) tables: Vec<TableSummary>,
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
     pub(crate) entries_dropped: u64,
@@ -100,7 +90,7 @@ impl Job {
             return true;
         }
         let (low, high) = hull(&order.user, self.input_tables().map(|(_, table)| &**table));
-        let inside = |built: &Built| {
+        let inside = |built: &TableSummary| {
             order.user.compare(low, built.smallest.user()).is_le()
                 && order.user.compare(built.largest.user(), high).is_le()
                 && order.compare(built.smallest.as_bytes(), built.largest.as_bytes()).is_le()
@@ -126,7 +116,10 @@ fn by_slot(closed: &Closed) -> Vec<(Slot, Tables)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::key::InternalKey;
     use crate::compaction::closure::close;
+    use crate::format::filename::FileNumber;
+    use crate::format::table::properties::TableProperties;
     use crate::version::testing::{bounded, key, numbers, order, sst_log, table, tree, version};
 
     const LIMITS: JobLimits = JobLimits { table_bytes: 100, grandparent_bytes: 100 };
@@ -137,9 +130,9 @@ mod tests {
         Job::new(1, &user, version, &closed, (to, vec![SeqNo(200)], LIMITS))
     }
 
-    fn built(number: u64, smallest: InternalKey, largest: InternalKey) -> Built {
-        let stats = TableStats::default();
-        Built { number: FileNumber(number), size: 10, smallest, largest, stats }
+    fn built(number: u64, smallest: InternalKey, largest: InternalKey) -> TableSummary {
+        let (number, properties) = (FileNumber(number), TableProperties::default());
+        TableSummary { number, bytes: 10, properties, smallest, largest }
     }
 
     fn below(job: &Job) -> Vec<Vec<u64>> {

@@ -9,12 +9,11 @@ use crate::base::key;
 use crate::base::merging::MergingIter;
 use crate::compaction::cut::Cutter;
 use crate::compaction::executor::JobContext;
-use crate::compaction::job::{Built, Job, Output};
+use crate::compaction::job::{Job, Output};
 use crate::compaction::retention::{Retention, Verdict};
 use crate::format::filename::FileNumber;
 use crate::format::table::{ScanOptions, TableBuilder, TableSettings};
 use crate::version::level_iter::{LevelIter, Source};
-use crate::version::table_meta::TableStats;
 
 /// Entries between looks at the cancel flag.
 const CANCEL_INTERVAL: u64 = 1024;
@@ -116,7 +115,7 @@ impl Writer<'_> {
         if self.open.is_none() {
             let number = (self.context.new_number)();
             let file = self.context.store.create(number)?;
-            let builder = TableBuilder::new(file, self.settings.clone());
+            let builder = TableBuilder::new(file, number, self.settings.clone());
             self.open = Some((number, builder));
         }
         let (_, builder) = self.open.as_mut().expect("opened just above");
@@ -125,23 +124,9 @@ impl Writer<'_> {
 
     fn end_table(&mut self) -> Result<()> {
         let Some((number, builder)) = self.open.take() else { return Ok(()) };
-        let built = builder.finish();
-        let summary = match built {
-            Ok(summary) => summary,
-            Err(error) => {
-                self.remove(number);
-                return Err(error);
-            }
-        };
+        let summary = builder.finish().inspect_err(|_| self.remove(number))?;
         self.done.bytes_written += summary.bytes;
-        let stats = TableStats::from(&summary.properties);
-        self.done.tables.push(Built {
-            number,
-            size: summary.bytes,
-            smallest: summary.smallest,
-            largest: summary.largest,
-            stats,
-        });
+        self.done.tables.push(summary);
         Ok(())
     }
 

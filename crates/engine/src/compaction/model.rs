@@ -17,11 +17,12 @@ use crate::base::slot::Slot;
 use crate::compaction::closure::{self, Closed};
 use crate::compaction::cut::Cutter;
 use crate::compaction::in_flight::InFlight;
-use crate::compaction::job::{Built, Job, JobLimits, Output};
+use crate::compaction::job::{Job, JobLimits, Output};
 use crate::compaction::retention::{Retention, Verdict};
 use crate::format::filename::FileNumber;
+use crate::format::table::builder::TableSummary;
+use crate::format::table::properties::TableProperties;
 use crate::version::builder::{self, Change};
-use crate::version::table_meta::TableStats;
 use crate::version::testing::{Random, order, sized, sst_log, tree};
 use crate::version::{Version, check};
 
@@ -174,22 +175,27 @@ impl Model {
     }
 
     /// Keeps entries as a table.
-    fn store(&mut self, entries: Vec<Entry>) -> Built {
+    fn store(&mut self, entries: Vec<Entry>) -> TableSummary {
         let number = FileNumber(self.new_number());
-        let built = Built {
+        let built = TableSummary {
             number,
-            size: entries.len() as u64 * ENTRY_BYTES,
+            bytes: entries.len() as u64 * ENTRY_BYTES,
             smallest: internal(entries.first().unwrap()),
             largest: internal(entries.last().unwrap()),
-            stats: TableStats::default(),
+            properties: TableProperties::default(),
         };
         self.contents.insert(number, entries);
         built
     }
 
-    fn install(&mut self, gone: Vec<(Slot, FileNumber)>, new: &[Built], to: Slot) -> Checked {
-        let meta = |built: &Built| {
-            sized(built.number.0, built.size, (built.smallest.clone(), built.largest.clone()))
+    fn install(
+        &mut self,
+        gone: Vec<(Slot, FileNumber)>,
+        new: &[TableSummary],
+        to: Slot,
+    ) -> Checked {
+        let meta = |built: &TableSummary| {
+            sized(built.number.0, built.bytes, (built.smallest.clone(), built.largest.clone()))
         };
         let added = new.iter().map(|built| (to, meta(built))).collect();
         self.change(Change { removed: gone, added })

@@ -118,7 +118,7 @@ mod tests {
         let mut size = 0;
         for number in 1..=count {
             let file = store.create(FileNumber(number)).unwrap();
-            let mut builder = TableBuilder::new(file, settings.clone());
+            let mut builder = TableBuilder::new(file, FileNumber(number), settings.clone());
             builder.add(key(number).as_bytes(), b"value").unwrap();
             size = builder.finish().unwrap().bytes;
         }

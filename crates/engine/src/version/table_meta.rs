@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use crate::base::key::InternalKey;
 use crate::base::sync::{Mutex, OnceLock, Rank, Signal};
 use crate::format::filename::{FileName, FileNumber};
+use crate::format::table::builder::TableSummary;
 use crate::format::table::properties::TableProperties;
 
 /// LevelDB's seek budget: one seek costs about as much as compacting 16 KiB.
@@ -61,6 +62,14 @@ impl TableMeta {
             obsolete: AtomicBool::new(false),
             graveyard,
         }
+    }
+
+    /// Of a table just written.
+    pub(crate) fn written(table: &TableSummary, graveyard: &Arc<Graveyard>) -> Self {
+        let bounds = (table.smallest.clone(), table.largest.clone());
+        let meta = TableMeta::new(table.number, table.bytes, bounds, Arc::clone(graveyard));
+        meta.learn_stats(Some(TableStats::from(&table.properties)));
+        meta
     }
 
     pub(crate) fn stats(&self) -> Option<TableStats> {

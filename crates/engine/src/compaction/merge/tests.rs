@@ -150,20 +150,20 @@ fn merges_keep_what_some_read_may_ask_for() {
 
         let output = world.run(&job).unwrap();
         assert!(job.accepts(&order(), &output));
-        let got = output.tables.iter().flat_map(|built| world.contents(built.number, built.size));
+        let got = output.tables.iter().flat_map(|built| world.contents(built.number, built.bytes));
         let expected = world.expected(&job);
         assert_eq!(got.collect::<Entries>(), expected);
-        let all: u64 = output.tables.iter().map(|built| built.stats.entries).sum();
+        let all: u64 = output.tables.iter().map(|built| built.properties.entries).sum();
         assert_eq!(all, expected.len() as u64);
         let inputs = job.input_tables();
         let before: usize =
             inputs.map(|(_, table)| world.contents(table.number, table.size).len()).sum();
         assert_eq!(output.entries_dropped, (before - expected.len()) as u64);
         assert_eq!(output.bytes_read, job.input_bytes());
-        let written: u64 = output.tables.iter().map(|built| built.size).sum();
+        let written: u64 = output.tables.iter().map(|built| built.bytes).sum();
         assert_eq!(output.bytes_written, written);
         for built in &output.tables {
-            let entries = world.contents(built.number, built.size);
+            let entries = world.contents(built.number, built.bytes);
             assert_eq!(built.smallest, entries[0].0);
             assert_eq!(built.largest, entries[entries.len() - 1].0);
         }
@@ -187,7 +187,7 @@ fn outputs_are_durable_before_the_job_ends() {
     let job = world.job(&[1], tree(2), (&[10], OUTPUT_BYTES));
     let output = world.run(&job).unwrap();
     assert!(output.tables.len() > 5);
-    let sizes = output.tables.iter().map(|built| built.size);
+    let sizes = output.tables.iter().map(|built| built.bytes);
     assert!(sizes.take(output.tables.len() - 1).all(|size| (OUTPUT_BYTES..40_000).contains(&size)));
     let calls = world.shelf.spy.calls();
     assert_eq!(calls.last(), Some(&"table.dir.sync"));

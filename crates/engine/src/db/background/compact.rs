@@ -199,13 +199,10 @@ impl Core {
 
     fn change_of(&self, job: &Job, output: &Output) -> Change {
         let removed = job.input_tables().map(|(slot, table)| (slot, table.number));
-        let added = output.tables.iter().map(|built| {
-            let bounds = (built.smallest.clone(), built.largest.clone());
-            let graveyard = Arc::clone(&self.graveyard);
-            let meta = TableMeta::new(built.number, built.size, bounds, graveyard);
-            meta.learn_stats(Some(built.stats));
-            (job.to, Arc::new(meta))
-        });
+        let added = output
+            .tables
+            .iter()
+            .map(|built| (job.to, Arc::new(TableMeta::written(built, &self.graveyard))));
         Change { removed: removed.collect::<Vec<(Slot, FileNumber)>>(), added: added.collect() }
     }
 }

@@ -13,13 +13,12 @@ use crate::base::slot::Slot;
 use crate::db::background::Worked;
 use crate::db::core::Core;
 use crate::db::state::Logged;
-use crate::env::fs::WritableFile;
 use crate::format::filename::FileNumber;
 use crate::format::table::TableBuilder;
 use crate::format::table::builder::TableSummary;
 use crate::memtable::MemTable;
 use crate::version::builder::Change;
-use crate::version::table_meta::{TableMeta, TableStats};
+use crate::version::table_meta::TableMeta;
 
 impl Core {
     /// Flushes the oldest immutable memtable, if there is one.
@@ -78,33 +77,28 @@ impl Core {
         let built = self.write_table(memtable, number).inspect_err(|_| {
             let _ = self.store.remove(number);
         })?;
-        let stats = TableStats::from(&built.properties);
-        let bounds = (built.smallest, built.largest);
-        let meta = TableMeta::new(number, built.bytes, bounds, Arc::clone(&self.graveyard));
-        meta.learn_stats(Some(stats));
-        Ok(Some(Arc::new(meta)))
+        Ok(Some(Arc::new(TableMeta::written(&built, &self.graveyard))))
     }
 
     fn write_table(&self, memtable: &Arc<MemTable>, number: FileNumber) -> Result<TableSummary> {
         let file = self.store.create(number)?;
-        let summary = self.write_memtable(memtable, file)?;
+        let builder = TableBuilder::new(file, number, self.settings.upper_table.clone());
+        let summary = write_memtable(memtable, builder)?;
         self.store.sync_names()?;
         Ok(summary)
     }
+}
 
-    /// Writes a memtable's entries into a table file, and makes its bytes durable.
-    pub(crate) fn write_memtable(
-        &self,
-        memtable: &Arc<MemTable>,
-        file: Box<dyn WritableFile>,
-    ) -> Result<TableSummary> {
-        let mut builder = TableBuilder::new(file, self.settings.upper_table.clone());
-        let mut iter = memtable.iter();
-        iter.seek_to_first()?;
-        while iter.valid() {
-            builder.add(iter.key(), iter.value())?;
-            iter.next()?;
-        }
-        builder.finish()
+/// Writes a memtable's entries into a table, and makes its bytes durable.
+pub(crate) fn write_memtable(
+    memtable: &Arc<MemTable>,
+    mut builder: TableBuilder,
+) -> Result<TableSummary> {
+    let mut iter = memtable.iter();
+    iter.seek_to_first()?;
+    while iter.valid() {
+        builder.add(iter.key(), iter.value())?;
+        iter.next()?;
     }
+    builder.finish()
 }

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use crate::base::error::Result;
 use crate::base::key::SeqNo;
 use crate::base::slot::Slot;
+use crate::db::background::flush::write_memtable;
 use crate::db::care::fresh::{Content, Fresh};
 use crate::db::core::Core;
 use crate::db::handle::Db;
 use crate::env::fs::{RandomAccessFile, WritableFile};
 use crate::env::site::Site;
 use crate::format::filename::{FileName, FileNumber};
+use crate::format::table::TableBuilder;
 use crate::memtable::MemTable;
 use crate::version::Version;
 use crate::version::builder::{self, Change};
@@ -129,9 +131,9 @@ impl Core {
     ) -> Result<TableMeta> {
         let path = FileName::Table(number).in_dir(to);
         let file = self.env.file_system.create(&path, Site::TableCreate)?;
-        let built = self.write_memtable(memtable, file)?;
-        let bounds = (built.smallest, built.largest);
-        Ok(TableMeta::new(number, built.bytes, bounds, Arc::clone(&self.graveyard)))
+        let builder = TableBuilder::new(file, number, self.settings.upper_table.clone());
+        let built = write_memtable(memtable, builder)?;
+        Ok(TableMeta::written(&built, &self.graveyard))
     }
 }
 

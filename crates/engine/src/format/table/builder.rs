@@ -10,6 +10,7 @@ use crate::base::error::Result;
 use crate::base::key::{InternalKey, TAG_BYTES, ValueKind, seqno_of, tag_of, user_key};
 use crate::env::fs::WritableFile;
 use crate::env::site::Site;
+use crate::format::filename::FileNumber;
 use crate::format::table::FILTER_PREFIX;
 use crate::format::table::block_builder::BlockBuilder;
 use crate::format::table::compress::{self, Compression, Compressor};
@@ -35,6 +36,7 @@ pub(crate) struct TableSettings {
 /// What a finished table is, as the manifest records it.
 #[derive(Clone, Debug)]
 pub(crate) struct TableSummary {
+    pub(crate) number: FileNumber,
     /// The file's size.
     pub(crate) bytes: u64,
     pub(crate) properties: TableProperties,
@@ -44,6 +46,7 @@ pub(crate) struct TableSummary {
 }
 
 pub(crate) struct TableBuilder {
+    number: FileNumber,
     settings: TableSettings,
     output: Output,
     data: BlockBuilder,
@@ -59,21 +62,14 @@ pub(crate) struct TableBuilder {
 }
 
 impl TableBuilder {
-    pub(crate) fn new(file: Box<dyn WritableFile>, settings: TableSettings) -> Self {
-        TableBuilder::with_filter_span(file, settings, FilterSpan::Table)
-    }
-
-    pub(crate) fn with_filter_span(
+    /// `number` is the one in the file's name.
+    pub(crate) fn new(
         file: Box<dyn WritableFile>,
+        number: FileNumber,
         settings: TableSettings,
-        span: FilterSpan,
     ) -> Self {
-        let filter = settings.filter.clone();
-        let mut filter = filter.map(|filter| FilterBlockBuilder::new(filter, span));
-        if let Some(filter) = &mut filter {
-            filter.start_block(0);
-        }
         TableBuilder {
+            number,
             output: Output {
                 file,
                 compression: settings.compression,
@@ -84,7 +80,7 @@ impl TableBuilder {
             },
             data: BlockBuilder::new(settings.restart_interval),
             index: BlockBuilder::new(1),
-            filter,
+            filter: first_filter(&settings, FilterSpan::Table),
             properties: TableProperties::default(),
             smallest: Vec::new(),
             last_key: Vec::new(),
@@ -92,6 +88,13 @@ impl TableBuilder {
             handle_bytes: Vec::new(),
             settings,
         }
+    }
+
+    /// Has filters laid out otherwise. Before the first entry.
+    #[cfg(test)]
+    pub(crate) fn with_filter_span(mut self, span: FilterSpan) -> Self {
+        self.filter = first_filter(&self.settings, span);
+        self
     }
 
     /// Adds an entry; keys must not descend. Equal keys in a row are taken, as LevelDB takes them.
@@ -184,6 +187,7 @@ impl TableBuilder {
         };
         let bytes = self.output.end(&footer)?;
         Ok(TableSummary {
+            number: self.number,
             bytes,
             properties: self.properties,
             smallest: InternalKey::from_bytes(&self.smallest).unwrap_or_default(),
@@ -196,6 +200,12 @@ impl TableBuilder {
         // The file is rubbish whether or not closing it works.
         let _ = self.output.file.close(Site::TableClose);
     }
+}
+
+fn first_filter(settings: &TableSettings, span: FilterSpan) -> Option<FilterBlockBuilder> {
+    let mut filter = FilterBlockBuilder::new(settings.filter.clone()?, span);
+    filter.start_block(0);
+    Some(filter)
 }
 
 /// The file, and what is on its way there.

@@ -14,6 +14,7 @@ use crate::base::key::{InternalKey, SEQNO_MAX, SeqNo, ValueKind, user_key};
 use crate::base::sync::{Mutex, Rank};
 use crate::env::fs::{RandomAccessFile, WritableFile};
 use crate::env::site::Site;
+use crate::format::filename::FileNumber;
 use crate::format::table::block::Block;
 use crate::format::table::block_builder::BlockBuilder;
 use crate::format::table::block_iter::BlockIter;
@@ -28,6 +29,9 @@ use crate::format::table::reader::{GetOptions, ReadSettings, Table};
 use crate::format::table::verify::verify;
 
 mod hostile;
+
+/// The tables' own.
+const NUMBER: FileNumber = FileNumber(7);
 
 /// A file's bytes, shared between its writer and its readers; counts reads.
 #[derive(Clone)]
@@ -144,7 +148,7 @@ fn build_spans(
 ) -> (Bytes, TableSummary) {
     let file = Bytes::new(Vec::new());
     let writer = Box::new(file.clone());
-    let mut builder = TableBuilder::with_filter_span(writer, settings.clone(), span);
+    let mut builder = TableBuilder::new(writer, NUMBER, settings.clone()).with_filter_span(span);
     for (key, value) in entries {
         builder.add(key, value).unwrap();
     }

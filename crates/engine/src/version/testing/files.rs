@@ -49,7 +49,7 @@ impl Shelf {
     /// Writes a table of these entries, which must ascend.
     pub(crate) fn table(&self, number: u64, entries: &[(InternalKey, String)]) -> Arc<TableMeta> {
         let file = self.store.create(FileNumber(number)).unwrap();
-        let mut builder = TableBuilder::new(file, self.settings.clone());
+        let mut builder = TableBuilder::new(file, FileNumber(number), self.settings.clone());
         for (key, value) in entries {
             builder.add(key.as_bytes(), value.as_bytes()).unwrap();
         }

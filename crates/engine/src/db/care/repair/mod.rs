@@ -143,10 +143,9 @@ fn save(damaged: &Damaged, survey: Survey, fresh: &Fresh, out: &Path) -> Result<
     let (mut entries_kept, mut bytes) = (0, 0);
     let mut change = Change::default();
     for built in &output.tables {
-        entries_kept += built.stats.entries;
-        bytes += built.size;
-        let bounds = (built.smallest.clone(), built.largest.clone());
-        let meta = TableMeta::new(built.number, built.size, bounds, Arc::clone(&graveyard));
+        entries_kept += built.properties.entries;
+        bytes += built.bytes;
+        let meta = TableMeta::written(built, &graveyard);
         change.added.push((Slot::tree(Level::LAST), Arc::new(meta)));
     }
     let order = &damaged.settings.order;
@@ -176,8 +175,7 @@ fn merge_all(
     new_number: &(dyn Fn() -> FileNumber + Sync),
 ) -> Result<Output> {
     let Damaged { fs, settings, .. } = damaged;
-    let new_path = || FileName::Temp(new_number()).in_dir(out);
-    let mut spill = Spill::new(fs, settings, &new_path);
+    let mut spill = Spill::new(fs, out, settings, new_number);
     for (path, entries) in &survey.logs {
         // What is lost was told by the survey.
         let read = log::read(fs.open(path)?, &mut Vec::new(), &mut |update| spill.add(&update))?;

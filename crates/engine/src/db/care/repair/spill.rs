@@ -1,15 +1,16 @@
 //! Sorts the logs' updates in bounded memory: memtables, and tables of a temporary name for those
 //! that are full. All become sources of the one merge.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::log::Update;
 use crate::base::error::Result;
-use crate::base::iter::InternalIterator;
+use crate::db::background::flush::write_memtable;
 use crate::db::settings::Settings;
 use crate::env::fs::FileSystem;
 use crate::env::site::Site;
+use crate::format::filename::{FileName, FileNumber};
 use crate::format::table::{ScanOptions, Table, TableBuilder, TableSettings};
 use crate::memtable::{Inserter, MemTable};
 use crate::store::block_cache::BlockCache;
@@ -19,8 +20,9 @@ pub(super) struct Spill<'a> {
     fs: Arc<dyn FileSystem>,
     settings: &'a Settings,
     inserter: Inserter,
-    /// Gives paths to temporary files.
-    new_path: &'a dyn Fn() -> PathBuf,
+    /// Where temporary files go.
+    dir: &'a Path,
+    new_number: &'a dyn Fn() -> FileNumber,
     /// Full memtables, now files.
     files: Vec<PathBuf>,
 }
@@ -28,11 +30,12 @@ pub(super) struct Spill<'a> {
 impl<'a> Spill<'a> {
     pub(super) fn new(
         fs: &Arc<dyn FileSystem>,
+        dir: &'a Path,
         settings: &'a Settings,
-        new_path: &'a dyn Fn() -> PathBuf,
+        new_number: &'a dyn Fn() -> FileNumber,
     ) -> Self {
         let inserter = empty(settings);
-        Spill { fs: Arc::clone(fs), settings, inserter, new_path, files: Vec::new() }
+        Spill { fs: Arc::clone(fs), settings, inserter, dir, new_number, files: Vec::new() }
     }
 
     pub(super) fn add(&mut self, update: &Update<'_>) -> Result<()> {
@@ -45,18 +48,13 @@ impl<'a> Spill<'a> {
 
     fn write_out(&mut self) -> Result<()> {
         let full = std::mem::replace(&mut self.inserter, empty(self.settings));
-        let path = (self.new_path)();
+        let number = (self.new_number)();
+        let path = FileName::Temp(number).in_dir(self.dir);
         self.files.push(path.clone());
         let file = self.fs.create(&path, Site::TableCreate)?;
         let settings = TableSettings { filter: None, ..self.settings.bottom_table.clone() };
-        let mut builder = TableBuilder::new(file, settings);
-        let mut iter = full.table().iter();
-        iter.seek_to_first()?;
-        while iter.valid() {
-            builder.add(iter.key(), iter.value())?;
-            iter.next()?;
-        }
-        builder.finish().map(drop)
+        let builder = TableBuilder::new(file, number, settings);
+        write_memtable(full.table(), builder).map(drop)
     }
 
     /// All updates, sorted; and the files to remove when they have been read.
