@@ -10,6 +10,7 @@ use quick_cache::sync::{Cache as Shards, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, UnitWeighter};
 
 use crate::base::error::{Error, Result};
+use crate::env::fs::RandomAccessFile;
 use crate::format::filename::FileNumber;
 use crate::format::table::cache::Cache;
 use crate::format::table::{ReadSettings, Table};
@@ -61,11 +62,8 @@ impl TableCache {
     #[cold]
     fn open(&self, number: FileNumber, size: u64) -> Result<Arc<Table>> {
         let file = self.store.open(number)?;
-        if file.len() != size {
-            let message = format!("file has {} bytes, the manifest says {size}", file.len());
-            return Err(Error::corruption(message).in_file(file.path()));
-        }
-        let table = Table::open(file, self.settings.clone(), self.blocks.clone())?;
+        let table =
+            open_named(file, (number, size), self.settings.clone(), Arc::clone(&self.blocks))?;
         let table = Arc::new(table);
         self.tables.insert(number.0, table.clone());
         Ok(table)
@@ -80,6 +78,30 @@ impl TableCache {
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.tables.len()
+    }
+}
+
+/// Opens a table that is to have this number and size. A backup put back under a wrong name would
+/// otherwise answer for another table.
+pub(crate) fn open_named(
+    file: Arc<dyn RandomAccessFile>,
+    (number, size): (FileNumber, u64),
+    settings: ReadSettings,
+    blocks: Arc<dyn Cache>,
+) -> Result<Table> {
+    if file.len() != size {
+        let message = format!("file has {} bytes, the manifest says {size}", file.len());
+        return Err(Error::corruption(message).in_file(file.path()));
+    }
+    let table = Table::open(file, settings, blocks)?;
+    match table.properties().map(|properties| properties.number) {
+        // LevelDB's tables do not tell, nor do our oldest.
+        None | Some(FileNumber(0)) => Ok(table),
+        Some(own) if own == number => Ok(table),
+        Some(own) => {
+            let message = format!("this is table {own} under the name of {number}");
+            Err(Error::corruption(message).in_file(table.path()))
+        }
     }
 }
 
@@ -143,6 +165,22 @@ mod tests {
         assert!(cache.get(FileNumber(40), size).err().unwrap().is_not_found());
         // Whoever holds a table reads on, evicted or not.
         assert!(first.get(key(1).as_bytes(), GetOptions::default(), |_, _| ()).unwrap().is_some());
+    }
+
+    #[test]
+    fn another_table_of_the_same_size_is_corruption() {
+        let (store, cache, size) = cache(2, 8);
+        let first = store.open(FileNumber(1)).unwrap();
+        let mut bytes = vec![0; size as usize];
+        first.read_at(&mut bytes, 0).unwrap();
+        let mut second = store.create(FileNumber(2)).unwrap();
+        second.append(&bytes, Site::TableAppend).unwrap();
+        second.close(Site::TableClose).unwrap();
+        let error = cache.get(FileNumber(2), size).err().unwrap();
+        assert!(error.is_corruption());
+        assert_eq!(error.message(), "this is table 1 under the name of 2");
+        assert!(error.file().unwrap().ends_with("000002.ldb"));
+        assert!(cache.get(FileNumber(1), size).is_ok());
     }
 
     #[test]

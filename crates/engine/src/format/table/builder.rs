@@ -46,7 +46,6 @@ pub(crate) struct TableSummary {
 }
 
 pub(crate) struct TableBuilder {
-    number: FileNumber,
     settings: TableSettings,
     output: Output,
     data: BlockBuilder,
@@ -69,7 +68,6 @@ impl TableBuilder {
         settings: TableSettings,
     ) -> Self {
         TableBuilder {
-            number,
             output: Output {
                 file,
                 compression: settings.compression,
@@ -81,7 +79,7 @@ impl TableBuilder {
             data: BlockBuilder::new(settings.restart_interval),
             index: BlockBuilder::new(1),
             filter: first_filter(&settings, FilterSpan::Table),
-            properties: TableProperties::default(),
+            properties: TableProperties { number, ..TableProperties::default() },
             smallest: Vec::new(),
             last_key: Vec::new(),
             pending: None,
@@ -187,7 +185,7 @@ impl TableBuilder {
         };
         let bytes = self.output.end(&footer)?;
         Ok(TableSummary {
-            number: self.number,
+            number: self.properties.number,
             bytes,
             properties: self.properties,
             smallest: InternalKey::from_bytes(&self.smallest).unwrap_or_default(),

@@ -2,15 +2,19 @@
 //! which LevelDB passes over. Written by the builder; tables that LevelDB wrote have none.
 //!
 //! **Layout.** Varints: version, then the fields of [`TableProperties`] in order. Later versions
-//! may only append fields, so what follows the last one known is passed over.
+//! may only append fields, so what follows the last one known is passed over. Version 1 ends before
+//! the file number.
 
 use crate::base::coding::{Reader, put_varint64};
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
+use crate::format::filename::FileNumber;
 
 /// The metaindex key. Sorts behind every `filter.`, as the metaindex wants it.
 pub(crate) const PROPERTIES_KEY: &str = "siltstone.properties";
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+/// The first version that tells the file number.
+const VERSION_WITH_NUMBER: u64 = 2;
 
 /// Counts and bounds of a table's entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub(crate) struct TableProperties {
     /// Of an empty table, both are zero.
     pub(crate) smallest_seqno: SeqNo,
     pub(crate) largest_seqno: SeqNo,
+    /// The number in the name of the file that this was written to; zero if that is not told.
+    pub(crate) number: FileNumber,
 }
 
 impl TableProperties {
@@ -39,6 +45,7 @@ impl TableProperties {
             self.data_blocks,
             self.smallest_seqno.0,
             self.largest_seqno.0,
+            self.number.0,
         ] {
             put_varint64(&mut out, field);
         }
@@ -48,7 +55,8 @@ impl TableProperties {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let mut field = || reader.varint64().ok_or_else(|| Error::corruption("bad properties"));
-        if field()? < VERSION {
+        let version = field()?;
+        if version == 0 {
             return Err(Error::corruption("properties of version 0"));
         }
         Ok(TableProperties {
@@ -59,6 +67,7 @@ impl TableProperties {
             data_blocks: field()?,
             smallest_seqno: SeqNo(field()?),
             largest_seqno: SeqNo(field()?),
+            number: FileNumber(if version >= VERSION_WITH_NUMBER { field()? } else { 0 }),
         })
     }
 }
@@ -75,15 +84,25 @@ mod tests {
         data_blocks: 31,
         smallest_seqno: SeqNo(1),
         largest_seqno: SeqNo(1 << 50),
+        number: FileNumber(300),
     };
 
     #[test]
     fn properties_round_trip_and_later_fields_are_passed_over() {
         let mut bytes = SAMPLE.encode();
         assert_eq!(TableProperties::decode(&bytes).unwrap(), SAMPLE);
-        bytes[0] = 2;
+        bytes[0] = VERSION as u8 + 1;
         bytes.extend_from_slice(b"\x01\x02");
         assert_eq!(TableProperties::decode(&bytes).unwrap(), SAMPLE);
+    }
+
+    #[test]
+    fn properties_of_version_1_name_no_file() {
+        let sample = TableProperties { number: FileNumber(0), ..SAMPLE };
+        let mut bytes = sample.encode();
+        bytes[0] = 1;
+        bytes.pop();
+        assert_eq!(TableProperties::decode(&bytes).unwrap(), sample);
     }
 
     #[test]

@@ -487,7 +487,7 @@ fn golden_table() {
     expected.extend_from_slice(filter);
     expected.extend_from_slice(&[0, 0, 0, 0, 9, 0, 0, 0, 30]);
     let properties_at = seal(&mut expected, filter_at);
-    expected.extend_from_slice(&[1, 3, 0, 37, 3, 1, 1, 3]);
+    expected.extend_from_slice(&[2, 3, 0, 37, 3, 1, 1, 3, 7]);
     let metaindex_at = seal(&mut expected, properties_at);
     let name = b"filter.leveldb.BuiltinBloomFilter2";
     expected.extend_from_slice(&[0, name.len() as u8, 2]);
@@ -496,7 +496,7 @@ fn golden_table() {
     let second = expected.len() - metaindex_at;
     expected.extend_from_slice(&[0, 20, 2]);
     expected.extend_from_slice(b"siltstone.properties");
-    expected.extend_from_slice(&[properties_at as u8, 8]);
+    expected.extend_from_slice(&[properties_at as u8, 9]);
     expected.extend_from_slice(&[0, 0, 0, 0, second as u8, 0, 0, 0, 2, 0, 0, 0]);
     let metaindex_bytes = expected.len() - metaindex_at;
     let index_at = seal(&mut expected, metaindex_at);

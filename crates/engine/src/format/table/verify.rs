@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
 use crate::base::key::{ValueKind, parse, user_key};
+use crate::format::filename::FileNumber;
 use crate::format::table::iter::{ScanOptions, TableIter};
 use crate::format::table::properties::TableProperties;
 use crate::format::table::reader::Table;
@@ -18,8 +19,11 @@ pub(crate) fn verify(table: &Arc<Table>) -> Result<TableProperties> {
 }
 
 fn check(table: &Arc<Table>) -> Result<TableProperties> {
-    let mut counted =
-        TableProperties { data_blocks: table.index().len() as u64, ..Default::default() };
+    let mut counted = TableProperties {
+        data_blocks: table.index().len() as u64,
+        number: table.properties().map_or(FileNumber(0), |recorded| recorded.number),
+        ..Default::default()
+    };
     let mut iter = table.iter(ScanOptions::for_compaction());
     let mut before: Vec<u8> = Vec::new();
     iter.seek_to_first()?;

@@ -232,7 +232,11 @@ impl Verifier<'_> {
     fn check_table(&mut self, meta: &TableMeta, recovered: &Recovered) {
         let name = FileName::Table(meta.number);
         let read = self.settings.read.clone();
-        let expected = table::Expected { meta: Some(meta), last_seqno: recovered.last_seqno };
+        let expected = table::Expected {
+            number: meta.number,
+            meta: Some(meta),
+            last_seqno: recovered.last_seqno,
+        };
         self.check_file(name, |file| table::check(file, read, &expected));
     }
 
@@ -241,7 +245,7 @@ impl Verifier<'_> {
         let names = Files::list(self.fs, self.dir)?;
         for number in names.tables() {
             let read = self.settings.read.clone();
-            let expected = table::Expected::default();
+            let expected = table::Expected::by_name(number);
             self.check_file(FileName::Table(number), |file| table::check(file, read, &expected));
         }
         for number in names.wals() {

@@ -9,23 +9,27 @@ use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
 use crate::base::key::{InternalKey, SEQNO_MAX, SeqNo};
 use crate::env::fs::RandomAccessFile;
+use crate::format::filename::FileNumber;
 use crate::format::table::block::Block;
 use crate::format::table::fetch::{Verify, fetch};
 use crate::format::table::handle::{BlockHandle, FOOTER_BYTES, Footer};
 use crate::format::table::{ReadSettings, ScanOptions, Table, verify};
 use crate::store::block_cache::BlockCache;
+use crate::store::table_cache::open_named;
 use crate::version::table_meta::TableMeta;
 
 /// What the manifest says.
 pub(super) struct Expected<'a> {
+    pub(super) number: FileNumber,
     pub(super) meta: Option<&'a TableMeta>,
     /// No entry may be newer.
     pub(super) last_seqno: SeqNo,
 }
 
-impl Default for Expected<'_> {
-    fn default() -> Self {
-        Expected { meta: None, last_seqno: SEQNO_MAX }
+impl Expected<'_> {
+    /// All that a table's name says.
+    pub(super) fn by_name(number: FileNumber) -> Self {
+        Expected { number, meta: None, last_seqno: SEQNO_MAX }
     }
 }
 
@@ -47,13 +51,11 @@ fn read(
     expected: &Expected<'_>,
     findings: &mut Findings,
 ) -> Result<()> {
-    if let Some(meta) = expected.meta.filter(|meta| meta.size != file.len()) {
-        let message = format!("file has {} bytes, the manifest says {}", file.len(), meta.size);
-        return Err(Error::corruption(message));
-    }
-    check_frame(&**file)?;
-    let table = Table::open(Arc::clone(file), settings, Arc::new(BlockCache::new(0)))?;
+    let size = expected.meta.map_or(file.len(), |meta| meta.size);
+    let blocks = Arc::new(BlockCache::new(0));
+    let table = open_named(Arc::clone(file), (expected.number, size), settings, blocks)?;
     let table = Arc::new(table);
+    check_frame(&**file)?;
     let counted = verify::verify(&table)?;
     findings.entries = counted.entries;
     if counted.largest_seqno > expected.last_seqno {
