@@ -3,7 +3,7 @@
 //! Movement returns a `Result`, so that an error cannot pass as the end. After an error the
 //! iterator is invalid until the next successful seek.
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 
 pub(crate) trait InternalIterator: Send {
     /// True when on an entry; only then may `key` and `value` be called.
@@ -19,6 +19,10 @@ pub(crate) trait InternalIterator: Send {
     /// The internal key (for an index iterator, its separator).
     fn key(&self) -> &[u8];
     fn value(&self) -> &[u8];
+    /// The error for a current key that is no internal key; sources in files name the place.
+    fn corrupted_key(&self) -> Error {
+        Error::corruption("corrupted internal key")
+    }
 }
 
 impl<I: InternalIterator + ?Sized> InternalIterator for Box<I> {
@@ -45,5 +49,8 @@ impl<I: InternalIterator + ?Sized> InternalIterator for Box<I> {
     }
     fn value(&self) -> &[u8] {
         (**self).value()
+    }
+    fn corrupted_key(&self) -> Error {
+        (**self).corrupted_key()
     }
 }

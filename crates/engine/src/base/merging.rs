@@ -20,7 +20,7 @@ mod tests;
 use std::cmp::Ordering;
 
 use crate::base::comparator::{InternalOrder, UserOrder};
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
 use crate::base::key::{leading_bytes, user_key};
 
@@ -245,5 +245,9 @@ impl<I: InternalIterator> InternalIterator for MergingIter<I> {
     #[inline]
     fn value(&self) -> &[u8] {
         self.children[self.heap[0]].iter.value()
+    }
+
+    fn corrupted_key(&self) -> Error {
+        self.children[self.heap[0]].iter.corrupted_key()
     }
 }

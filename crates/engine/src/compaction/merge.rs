@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
 use crate::base::key;
 use crate::base::merging::MergingIter;
@@ -58,8 +58,7 @@ fn merge(
             context.check_cancelled()?;
         }
         let Some(parsed) = key::parse(input.key()) else {
-            let message = format!("job {}: corrupted internal key in an input table", job.id);
-            return Err(Error::corruption(message));
+            return Err(input.corrupted_key());
         };
         match retention.judge(&parsed) {
             Verdict::Drop => output.done.entries_dropped += 1,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::base::comparator::InternalOrder;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
 use crate::format::table::{ScanOptions, TableIter};
 use crate::memtable::MemTableIter;
@@ -140,6 +140,10 @@ impl InternalIterator for LevelIter {
     fn value(&self) -> &[u8] {
         self.current.as_ref().expect("callers check valid()").value()
     }
+
+    fn corrupted_key(&self) -> Error {
+        self.current.as_ref().expect("callers check valid()").corrupted_key()
+    }
 }
 
 /// A source of a scan or merge. An enum, not a boxed trait: a scan calls it for every entry.
@@ -188,5 +192,8 @@ impl InternalIterator for Source {
     #[inline]
     fn value(&self) -> &[u8] {
         each!(self, iter => iter.value())
+    }
+    fn corrupted_key(&self) -> Error {
+        each!(self, iter => iter.corrupted_key())
     }
 }

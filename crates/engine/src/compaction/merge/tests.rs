@@ -259,5 +259,6 @@ fn keys_that_are_none_fail_the_job() {
     let world = World::new(&[(tree(1), 1, vec![(bad, "value".to_owned())])]);
     let error = world.run(&world.job(&[1], tree(1), (&[10], OUTPUT_BYTES))).unwrap_err();
     assert!(error.is_corruption());
+    assert!(error.file().unwrap().ends_with("000001.ldb") && error.offset() == Some(0), "{error}");
     assert_eq!(world.shelf.stored(), [1]);
 }

@@ -217,7 +217,7 @@ impl DbIterator {
     fn find_forward(&mut self, mut skip: bool) -> Result<()> {
         let order = &self.core.settings.order.user;
         while self.merged.valid() {
-            let entry = parse(self.merged.key())?;
+            let entry = parse(&self.merged)?;
             if entry.seqno <= self.seqno {
                 let passed = skip && order.compare(entry.user, &self.saved.key).is_le();
                 if !passed {
@@ -240,7 +240,7 @@ impl DbIterator {
         let order = &self.core.settings.order.user;
         let mut found = false;
         while self.merged.valid() {
-            let entry = parse(self.merged.key())?;
+            let entry = parse(&self.merged)?;
             if found && order.compare(entry.user, &self.saved.key).is_lt() {
                 break;
             }
@@ -278,8 +278,8 @@ impl DbIterator {
     }
 }
 
-fn parse(internal: &[u8]) -> Result<ParsedKey<'_>> {
-    key::parse(internal).ok_or_else(|| Error::corruption("corrupted internal key in a scan"))
+fn parse(merged: &impl InternalIterator) -> Result<ParsedKey<'_>> {
+    key::parse(merged.key()).ok_or_else(|| merged.corrupted_key())
 }
 
 /// Sources in search order: equal keys cannot be, since sequence numbers differ.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
 use crate::format::table::block_iter::BlockIter;
 use crate::format::table::fetch::{Ahead, Readahead, Verify};
@@ -100,21 +100,20 @@ impl TableIter {
         Ok(())
     }
 
-    /// Names the block in an error of the block's iterator.
-    #[inline]
-    fn placed(&self, result: Result<()>) -> Result<()> {
-        result.map_err(|error| match self.table.index().handle(self.index) {
+    /// Names the file and the block in an error of the block's iterator.
+    #[cold]
+    fn placed(&self, error: Error) -> Error {
+        match self.table.index().handle(self.index) {
             Ok(handle) => self.table.in_block(error, handle),
             Err(_) => error,
-        })
+        }
     }
 
     /// From behind a block's end to the first entry of the next block that has one.
     fn skip_forward(&mut self) -> Result<()> {
         while !self.entries.valid() && self.has_block {
             self.load(self.index + 1)?;
-            let result = self.entries.seek_to_first();
-            self.placed(result)?;
+            self.entries.seek_to_first().map_err(|error| self.placed(error))?;
         }
         Ok(())
     }
@@ -127,8 +126,7 @@ impl TableIter {
                 return Ok(());
             };
             self.load(index)?;
-            let result = self.entries.seek_to_last();
-            self.placed(result)?;
+            self.entries.seek_to_last().map_err(|error| self.placed(error))?;
         }
         Ok(())
     }
@@ -142,8 +140,7 @@ impl InternalIterator for TableIter {
 
     fn seek_to_first(&mut self) -> Result<()> {
         self.load(0)?;
-        let result = self.entries.seek_to_first();
-        self.placed(result)?;
+        self.entries.seek_to_first().map_err(|error| self.placed(error))?;
         self.skip_forward()
     }
 
@@ -152,23 +149,20 @@ impl InternalIterator for TableIter {
             return Ok(());
         };
         self.load(last)?;
-        let result = self.entries.seek_to_last();
-        self.placed(result)?;
+        self.entries.seek_to_last().map_err(|error| self.placed(error))?;
         self.skip_backward()
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         let index = self.table.index().find(target);
         self.load(index)?;
-        let result = self.entries.seek(target);
-        self.placed(result)?;
+        self.entries.seek(target).map_err(|error| self.placed(error))?;
         self.skip_forward()
     }
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        let result = self.entries.next();
-        self.placed(result)?;
+        self.entries.next().map_err(|error| self.placed(error))?;
         if self.entries.valid() {
             return Ok(());
         }
@@ -176,8 +170,7 @@ impl InternalIterator for TableIter {
     }
 
     fn prev(&mut self) -> Result<()> {
-        let result = self.entries.prev();
-        self.placed(result)?;
+        self.entries.prev().map_err(|error| self.placed(error))?;
         self.skip_backward()
     }
 
@@ -189,5 +182,9 @@ impl InternalIterator for TableIter {
     #[inline]
     fn value(&self) -> &[u8] {
         self.entries.value()
+    }
+
+    fn corrupted_key(&self) -> Error {
+        self.placed(self.entries.corrupted_key())
     }
 }

@@ -48,7 +48,7 @@ fn check_entry(table: &Table, iter: &TableIter, before: &[u8]) -> Result<()> {
     let (order, index, block) = (table.order(), table.index(), iter.block_index());
     let key = iter.key();
     if parse(key).is_none() {
-        return Err(Error::corruption("corrupted internal key"));
+        return Err(iter.corrupted_key());
     }
     // Equal keys are no error: other writers of tables are known to repeat them.
     if !before.is_empty() && order.compare(before, key).is_gt() {
