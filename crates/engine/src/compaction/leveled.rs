@@ -151,8 +151,8 @@ impl Leveled {
         if hides || !place.slot.is_sorted() {
             return self.plan(view, &[place], Slot::tree(place.slot.level.deeper()?));
         }
-        // With a snapshot alive the rewrite might drop nothing, and be picked again.
-        if view.has_snapshots {
+        // The rewrite would keep what some read does not see yet, and be picked again.
+        if !table.stats()?.all_see(view.oldest_read) {
             return None;
         }
         let closed = close_places(view.order, view.version, &[place], place.slot)?;

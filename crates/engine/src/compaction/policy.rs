@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::comparator::UserOrder;
+use crate::base::key::SeqNo;
 use crate::base::slot::Slot;
 use crate::compaction::Plan;
 use crate::compaction::in_flight::InFlight;
@@ -14,8 +15,8 @@ pub(crate) struct PickView<'a> {
     pub(crate) version: &'a Arc<Version>,
     pub(crate) order: &'a UserOrder,
     pub(crate) in_flight: &'a InFlight,
-    /// True while a snapshot may keep deletions from being dropped.
-    pub(crate) has_snapshots: bool,
+    /// The oldest state that some read may ask for. What is newer stays as it is in any merge.
+    pub(crate) oldest_read: SeqNo,
 }
 
 /// What a policy is told.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use crate::base::key::InternalKey;
+use crate::base::key::{InternalKey, SeqNo};
 use crate::base::sync::{Mutex, OnceLock, Rank, Signal};
 use crate::format::filename::{FileName, FileNumber};
 use crate::format::table::builder::TableSummary;
@@ -36,11 +36,23 @@ pub(crate) struct TableMeta {
 pub(crate) struct TableStats {
     pub(crate) entries: u64,
     pub(crate) deletions: u64,
+    pub(crate) largest_seqno: SeqNo,
+}
+
+impl TableStats {
+    /// True if a read of the state `oldest` sees every entry, and so does every later one.
+    pub(crate) fn all_see(&self, oldest: SeqNo) -> bool {
+        self.largest_seqno <= oldest
+    }
 }
 
 impl From<&TableProperties> for TableStats {
     fn from(properties: &TableProperties) -> Self {
-        TableStats { entries: properties.entries, deletions: properties.deletions }
+        TableStats {
+            entries: properties.entries,
+            deletions: properties.deletions,
+            largest_seqno: properties.largest_seqno,
+        }
     }
 }
 
@@ -194,7 +206,7 @@ mod tests {
     fn the_first_stats_stay() {
         let table = meta(1, 10, &Arc::new(Graveyard::new()));
         assert_eq!(table.stats(), None);
-        let stats = TableStats { entries: 7, deletions: 3 };
+        let stats = TableStats { entries: 7, deletions: 3, largest_seqno: SeqNo(9) };
         table.learn_stats(Some(stats));
         table.learn_stats(None);
         assert_eq!(table.stats(), Some(stats));

@@ -215,6 +215,42 @@ fn regress_boundary_files() {
     assert_eq!(contents(&world.open()).len(), 2);
 }
 
+/// A manifest that has lost count: its last sequence number lies below its table's entries. Those
+/// nobody sees yet, so no merge drops them, and a table full of deletions would be rewritten in place
+/// for ever.
+#[test]
+fn regress_endless_rewrite_of_entries_from_the_future() {
+    let world = World::new();
+    let db = world.open();
+    for number in 1..=100 {
+        db.delete(format!("{number:03}")).unwrap();
+    }
+    db.flush().unwrap();
+    let name = world.folder.tables().remove(0);
+    let bytes = world.folder.read(&name);
+    let table = Named {
+        level: 6,
+        number: name[..6].parse().unwrap(),
+        size: bytes.len() as u64,
+        smallest: ("001", 1),
+        largest: ("100", 100),
+    };
+    for (last_seqno, kept) in [(5, 1), (100, 0)] {
+        let world = World::with_files(&[
+            ("CURRENT".to_owned(), b"MANIFEST-000002\n".to_vec()),
+            (
+                "MANIFEST-000002".to_owned(),
+                manifest(7, 8, last_seqno, std::slice::from_ref(&table)),
+            ),
+            (name.clone(), bytes.clone()),
+        ]);
+        let db = world.open();
+        let steps = (0..100).take_while(|_| db.run_background_step().unwrap()).count();
+        assert!(steps < 20, "{steps} steps");
+        assert_eq!(world.folder.tables().len(), kept, "up to {last_seqno}");
+    }
+}
+
 /// And the writing side of it: many versions of few keys under snapshots, in tiny tables.
 #[test]
 fn regress_boundary_files_are_never_written() {

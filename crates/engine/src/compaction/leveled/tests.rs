@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::base::comparator::{Comparator, UserOrder};
-use crate::base::key::InternalKey;
+use crate::base::key::{InternalKey, SEQNO_MAX, SeqNo};
 use crate::compaction::closure::close;
 use crate::compaction::in_flight::InFlight;
 use crate::version::Version;
@@ -36,7 +36,7 @@ struct Case {
     tables: Vec<(Slot, Arc<TableMeta>)>,
     running: Vec<(FileNumber, Slot)>,
     seeks: Vec<FileNumber>,
-    has_snapshots: bool,
+    oldest_read: SeqNo,
     picks: usize,
 }
 
@@ -52,14 +52,14 @@ impl Case {
             tables: Vec::new(),
             running: Vec::new(),
             seeks: Vec::new(),
-            has_snapshots: false,
+            oldest_read: SEQNO_MAX,
             picks: usize::MAX,
         };
         for line in script.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
                 "limits" => case.limits(rest),
-                "snapshot" => case.has_snapshots = true,
+                "snapshot" => case.oldest_read = SeqNo(rest.parse().unwrap()),
                 "seeks" => case.seeks.push(number(rest)),
                 "picks" => case.picks = rest.parse().unwrap(),
                 "running" => {
@@ -113,7 +113,7 @@ impl Case {
                 version: &version,
                 order: &order,
                 in_flight: &in_flight,
-                has_snapshots: self.has_snapshots,
+                oldest_read: self.oldest_read,
             };
             let Some(plan) = policy.pick(&view) else { break };
             assert_eq!(policy.pick(&view), Some(plan.clone()), "looking changes nothing");
@@ -150,7 +150,7 @@ fn table(text: &str) -> Arc<TableMeta> {
     let meta = sized(number, size.parse().unwrap(), (bound(from, number), bound(to, number)));
     if let Some((entries, deletions)) = stats.split_once('/') {
         let (entries, deletions) = (entries.parse().unwrap(), deletions.parse().unwrap());
-        meta.learn_stats(Some(TableStats { entries, deletions }));
+        meta.learn_stats(Some(TableStats { entries, deletions, largest_seqno: SeqNo(number) }));
     }
     meta
 }
@@ -216,7 +216,7 @@ fn spent_seeks_are_forgotten_once_the_table_has_gone() {
             version,
             order: &order,
             in_flight: &in_flight,
-            has_snapshots: false,
+            oldest_read: SEQNO_MAX,
         })
     };
     assert!(pick(&before, Some(1)).is_some());
@@ -274,7 +274,7 @@ fn picking_from_many_tables_is_cheap() {
             version: &version,
             order: &order,
             in_flight: &in_flight,
-            has_snapshots: false,
+            oldest_read: SEQNO_MAX,
         };
         let Some(plan) = policy.pick(&view) else { break };
         let (Plan::Move { tables, to } | Plan::Merge { inputs: tables, to }) = plan;
@@ -294,8 +294,12 @@ fn of_very_many_tables_in_level_0_the_oldest_go_first() {
     let in_flight = InFlight::default();
     let order = UserOrder::Bytewise;
     let mut policy = Leveled::new(Case::parse("").settings);
-    let view =
-        PickView { version: &version, order: &order, in_flight: &in_flight, has_snapshots: false };
+    let view = PickView {
+        version: &version,
+        order: &order,
+        in_flight: &in_flight,
+        oldest_read: SEQNO_MAX,
+    };
     let Some(Plan::Merge { inputs, to }) = policy.pick(&view) else { panic!("there is work") };
     assert_eq!(to, tree(1));
     let oldest: Vec<FileNumber> = (1..=INPUTS_MAX as u64).rev().map(FileNumber).collect();

@@ -80,7 +80,7 @@ impl Core {
             version: &state.version,
             order: &self.settings.order.user,
             in_flight: &state.in_flight,
-            has_snapshots: !self.snapshots.is_empty(),
+            oldest_read: self.snapshots.oldest(|| self.visible_seqno()),
         };
         state.policy.pick(&view)
     }

@@ -115,10 +115,8 @@ impl Core {
 
     /// Rewrites, in place, tables with deletions under which nothing lies.
     fn drop_deletions(&self, range: KeyRange<'_>) -> Result<()> {
-        if !self.snapshots.is_empty() {
-            return Ok(());
-        }
         let order = &self.settings.order.user;
+        let oldest = self.snapshots.oldest(|| self.visible_seqno());
         let version = self.current_version();
         for (slot, table) in version.tables().filter(|(slot, _)| slot.is_sorted()) {
             let own = crate::compaction::closure::range_of(table);
@@ -127,7 +125,7 @@ impl Core {
                 continue;
             }
             self.look_into(table);
-            if table.stats().is_some_and(|stats| stats.deletions > 0) {
+            if table.stats().is_some_and(|stats| stats.deletions > 0 && stats.all_see(oldest)) {
                 let plan = Plan::Merge { inputs: vec![table.number], to: slot };
                 self.run_plan(|version, _| still_there(&plan, version))?;
             }

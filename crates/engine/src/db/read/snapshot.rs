@@ -20,8 +20,9 @@ impl SnapshotList {
         SnapshotList(Mutex::new(Rank::Snapshots, BTreeMap::new()))
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
+    /// The lowest number that some read may ask for: the oldest snapshot's, or the visible one.
+    pub(crate) fn oldest(&self, visible: impl FnOnce() -> SeqNo) -> SeqNo {
+        self.0.lock().keys().next().copied().unwrap_or_else(visible)
     }
 
     fn acquire(&self, visible: impl FnOnce() -> SeqNo) -> SeqNo {
