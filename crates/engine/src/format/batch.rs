@@ -96,7 +96,7 @@ impl WriteBatch {
         }
         let reader = BatchReader::new(bytes)?;
         let first = header(SeqNo(0), reader.count());
-        for entry in reader {
+        for entry in reader.entries() {
             entry?;
         }
         Ok(WriteBatch { rep: [&first, reader.body].concat(), too_large: false })
@@ -280,18 +280,14 @@ impl<'a> BatchReader<'a> {
         Entries { rest: Reader::new(self.body), found: 0, promised: Some(self.count), ended: false }
     }
 
+    /// Fails if an entry cannot be decoded, or if there are not as many as promised.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.entries().try_for_each(|entry| entry.map(drop))
+    }
+
     /// The entries of a [`WriteBatch::body`], whose count is known elsewhere.
     pub(crate) fn over_body(body: &'a [u8]) -> Entries<'a> {
         Entries { rest: Reader::new(body), found: 0, promised: None, ended: false }
-    }
-}
-
-impl<'a> IntoIterator for BatchReader<'a> {
-    type Item = Result<Entry<'a>>;
-    type IntoIter = Entries<'a>;
-
-    fn into_iter(self) -> Entries<'a> {
-        self.entries()
     }
 }
 
@@ -373,7 +369,7 @@ mod tests {
     }
 
     fn read(record: &[u8]) -> Result<Vec<Entry<'_>>> {
-        BatchReader::new(record)?.into_iter().collect()
+        BatchReader::new(record)?.entries().collect()
     }
 
     fn message(record: &[u8]) -> String {
@@ -452,7 +448,7 @@ mod tests {
         let record = [&header(SeqNo(1), 1)[..], &[2, 0, 0]].concat();
         assert_eq!(message(&record), "Corruption: unknown WriteBatch tag");
         // An error ends the entries.
-        assert_eq!(BatchReader::new(&record).unwrap().into_iter().count(), 1);
+        assert_eq!(BatchReader::new(&record).unwrap().entries().count(), 1);
     }
 
     #[test]

@@ -57,7 +57,7 @@ fn dump_batch(record: &[u8], out: &mut dyn Write) -> std::io::Result<()> {
         Err(error) => return writeln!(out, "{error}"),
     };
     writeln!(out, "sequence {}", reader.seqno())?;
-    for entry in reader {
+    for entry in reader.entries() {
         match entry {
             Ok((ValueKind::Value, key, value)) => {
                 writeln!(out, "  put '{}' '{}'", Escaped(key), Escaped(value))?;
@@ -127,7 +127,7 @@ mod tests {
         let batches = read_all(wal).into_iter().map(|(_, record)| {
             let reader = BatchReader::new(&record).unwrap();
             let mut batch = WriteBatch::new();
-            for entry in reader {
+            for entry in reader.entries() {
                 match entry.unwrap() {
                     (ValueKind::Value, key, value) => batch.put(key, value),
                     (ValueKind::Deletion, key, _) => batch.delete(key),

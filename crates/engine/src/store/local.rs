@@ -21,39 +21,43 @@ impl LocalStore {
     pub(crate) fn new(file_system: Arc<dyn FileSystem>, folder: &Path) -> Self {
         LocalStore { file_system, folder: folder.to_owned() }
     }
+}
 
-    fn path(&self, number: FileNumber) -> PathBuf {
-        FileName::Table(number).in_dir(&self.folder)
-    }
+/// Opens a table in a database's folder, whichever name it has.
+pub(crate) fn open_table(
+    fs: &dyn FileSystem,
+    folder: &Path,
+    number: FileNumber,
+) -> Result<Arc<dyn RandomAccessFile>> {
+    under_either_name(folder, number, |path| fs.open(path))
+}
 
-    fn old_path(&self, number: FileNumber) -> PathBuf {
-        FileName::OldTable(number).in_dir(&self.folder)
+/// Under neither name: the error is about the name that the table should have.
+fn under_either_name<T>(
+    folder: &Path,
+    number: FileNumber,
+    act: impl Fn(&Path) -> Result<T>,
+) -> Result<T> {
+    match act(&FileName::Table(number).in_dir(folder)) {
+        Err(missing) if missing.is_not_found() => act(&FileName::OldTable(number).in_dir(folder))
+            .map_err(|error| if error.is_not_found() { missing } else { error }),
+        done => done,
     }
 }
 
 impl TableStore for LocalStore {
     fn create(&self, number: FileNumber) -> Result<Box<dyn WritableFile>> {
-        self.file_system.create(&self.path(number), Site::TableCreate)
+        self.file_system.create(&FileName::Table(number).in_dir(&self.folder), Site::TableCreate)
     }
 
     fn open(&self, number: FileNumber) -> Result<Arc<dyn RandomAccessFile>> {
-        match self.file_system.open(&self.path(number)) {
-            Err(missing) if missing.is_not_found() => {
-                // Under neither name: the error is about the name that it should have.
-                let old = self.file_system.open(&self.old_path(number));
-                old.map_err(|error| if error.is_not_found() { missing } else { error })
-            }
-            opened => opened,
-        }
+        open_table(&*self.file_system, &self.folder, number)
     }
 
     fn remove(&self, number: FileNumber) -> Result<()> {
-        let remove = |path: &Path| self.file_system.remove_file(path, Site::TableRemove);
-        match remove(&self.path(number)) {
-            Err(missing) if missing.is_not_found() => remove(&self.old_path(number))
-                .map_err(|error| if error.is_not_found() { missing } else { error }),
-            removed => removed,
-        }
+        under_either_name(&self.folder, number, |path| {
+            self.file_system.remove_file(path, Site::TableRemove)
+        })
     }
 
     fn list(&self) -> Result<Vec<FileNumber>> {

@@ -54,7 +54,7 @@ pub(crate) fn recover(
     graveyard: &Arc<Graveyard>,
 ) -> Result<Recovered> {
     let current = FileName::Current.in_dir(dir);
-    let text = read_whole(fs, &current, CURRENT_BYTES_MAX)?;
+    let text = read_current(fs, dir)?;
     let manifest = parse_current(&text).map_err(|error| error.in_file(&current))?;
     recover_manifest(fs, dir, order, graveyard, manifest).map_err(|error| {
         if error.is_not_found() {
@@ -64,6 +64,11 @@ pub(crate) fn recover(
             error
         }
     })
+}
+
+/// CURRENT as it stands.
+pub(crate) fn read_current(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<u8>> {
+    read_whole(fs, &FileName::Current.in_dir(dir), CURRENT_BYTES_MAX)
 }
 
 /// As [`recover`], from a manifest that CURRENT need not name. For repair.

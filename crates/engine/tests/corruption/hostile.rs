@@ -2,7 +2,7 @@
 
 use siltstone::Site;
 
-use crate::support::{Folder, World, contents, put_all};
+use crate::support::{Dice, Folder, World, contents, put_all};
 
 /// Whatever is not the database's is neither read nor removed, however alike it looks.
 #[test]
@@ -106,16 +106,8 @@ fn a_flipped_bit_in_current_is_an_error() {
 /// Logs and manifests of arbitrary bytes.
 #[test]
 fn noise_is_never_a_panic() {
-    let mut random = 0x2545_f491_4f6c_dd1du64;
-    let mut noise = |len: usize| -> Vec<u8> {
-        let byte = || {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            (random >> 32) as u8
-        };
-        std::iter::repeat_with(byte).take(len).collect()
-    };
+    let mut dice = Dice::new(0x2545_f491_4f6c_dd1d);
+    let mut noise = |len: usize| -> Vec<u8> { (0..len).map(|_| dice.roll(256) as u8).collect() };
     let world = World::new();
     put_all(&world.open(), &[("a", "1")]);
     let image = world.folder.files();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use siltstone::{Comparator, DbIterator};
 
-use crate::support::{World, contents, put_all, scan};
+use crate::support::{Dice, World, contents, put_all, scan};
 
 /// Where an iterator stands, as LevelDB's tests write it.
 fn status(iter: &DbIterator) -> String {
@@ -230,17 +230,11 @@ fn random_walks_agree_with_a_map() {
         options.max_file_size = 2 << 10;
         options.level1_bytes = 8 << 10;
     });
-    let mut random = 88_172_645_463_325_252u64;
-    let mut dice = move |sides: u64| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random >> 33) % sides
-    };
+    let mut dice = Dice::new(88_172_645_463_325_252);
     let mut model: BTreeMap<String, String> = BTreeMap::new();
     for round in 0..3_000 {
-        let key = format!("{:02}", dice(60));
-        if dice(3) == 0 {
+        let key = format!("{:02}", dice.roll(60));
+        if dice.roll(3) == 0 {
             db.delete(&key).unwrap();
             model.remove(&key);
         } else {
@@ -248,7 +242,7 @@ fn random_walks_agree_with_a_map() {
             db.put(&key, &value).unwrap();
             model.insert(key, value);
         }
-        if dice(10) == 0 {
+        if dice.roll(10) == 0 {
             db.run_background_step().unwrap();
         }
         if round % 10 != 0 {
@@ -257,7 +251,7 @@ fn random_walks_agree_with_a_map() {
         let mut iter = db.iter().unwrap();
         let mut at: Option<String> = None;
         for _ in 0..20 {
-            let movement = if at.is_none() { 2 + dice(3) } else { dice(5) };
+            let movement = if at.is_none() { 2 + dice.roll(3) } else { dice.roll(5) };
             match movement {
                 0 => {
                     iter.next().unwrap();
@@ -270,7 +264,7 @@ fn random_walks_agree_with_a_map() {
                     at = model.range(..at.take().unwrap()).next_back().map(|e| e.0.clone());
                 }
                 2 => {
-                    let target = format!("{:02}", dice(62));
+                    let target = format!("{:02}", dice.roll(62));
                     iter.seek(&target).unwrap();
                     at = model.range(target..).next().map(|e| e.0.clone());
                 }

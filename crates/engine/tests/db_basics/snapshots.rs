@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use siltstone::{ErrorKind, ReadOptions, Snapshot};
 
-use crate::support::{World, contents, contents_at, put_all, scan};
+use crate::support::{Dice, World, contents, contents_at, put_all, scan};
 
 fn at(snapshot: &Snapshot) -> ReadOptions {
     ReadOptions { snapshot: Some(snapshot.clone()), ..Default::default() }
@@ -91,30 +91,24 @@ fn issue_320_snapshots_do_not_change() {
         options.max_file_size = 4 << 10;
         options.level1_bytes = 16 << 10;
     });
-    let mut random = 0x9e37_79b9_7f4a_7c15u64;
-    let mut dice = move |sides: u64| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random >> 33) % sides
-    };
+    let mut dice = Dice::new(0x9e37_79b9_7f4a_7c15);
     let mut model: BTreeMap<String, String> = BTreeMap::new();
     let mut snapshots: Vec<Option<(Snapshot, BTreeMap<String, String>)>> = vec![None; 30];
     for round in 0..12_000u64 {
-        let key = format!("{:04}", dice(400));
-        if dice(10) < 3 {
+        let key = format!("{:04}", dice.roll(400));
+        if dice.roll(10) < 3 {
             db.delete(&key).unwrap();
             model.remove(&key);
         } else {
-            let value = format!("{round}-").repeat(1 + dice(30) as usize);
+            let value = format!("{round}-").repeat(1 + dice.roll(30) as usize);
             db.put(&key, &value).unwrap();
             model.insert(key, value);
         }
-        if dice(8) == 0 {
+        if dice.roll(8) == 0 {
             db.run_background_step().unwrap();
         }
-        if dice(40) == 0 {
-            let place = dice(30) as usize;
+        if dice.roll(40) == 0 {
+            let place = dice.roll(30) as usize;
             if let Some((snapshot, expected)) = snapshots[place].take() {
                 assert_eq!(contents_at(&db, Some(&snapshot)), expected, "round {round}");
             } else {

@@ -39,6 +39,15 @@ const SWITCH: [Site; 8] = [
     Site::CurrentDirSync,
 ];
 
+/// A table comes in: rule R1 without what follows.
+const ADD_TABLE: [Site; 5] = [
+    Site::TableAppend,
+    Site::TableSync,
+    Site::TableDirSync,
+    Site::ManifestAppend,
+    Site::ManifestSync,
+];
+
 #[test]
 fn r1_a_flushed_table_and_its_name_are_durable_before_the_edit() {
     let world = World::new();
@@ -47,15 +56,7 @@ fn r1_a_flushed_table_and_its_name_are_durable_before_the_edit() {
     world.faults.take_trace();
     db.flush().unwrap();
     work_off(&db);
-    let order = [
-        Site::TableAppend,
-        Site::TableSync,
-        Site::TableDirSync,
-        Site::ManifestAppend,
-        Site::ManifestSync,
-        Site::WalRemove,
-    ];
-    assert_order(&sites(&world), &order);
+    assert_order(&sites(&world), &[&ADD_TABLE[..], &[Site::WalRemove]].concat());
 }
 
 #[test]
@@ -71,15 +72,7 @@ fn r1_compacted_tables_are_durable_before_the_edit_and_inputs_go_after_it() {
     world.faults.take_trace();
     db.compact_range(None, None).unwrap();
     work_off(&db);
-    let order = [
-        Site::TableAppend,
-        Site::TableSync,
-        Site::TableDirSync,
-        Site::ManifestAppend,
-        Site::ManifestSync,
-        Site::TableRemove,
-    ];
-    assert_order(&sites(&world), &order);
+    assert_order(&sites(&world), &[&ADD_TABLE[..], &[Site::TableRemove]].concat());
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests set the stage with the system's own files")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its stage is over")]
 
+pub mod dice;
 pub mod fault_fs;
 pub mod folder;
 pub mod log_file;
@@ -11,6 +12,7 @@ pub mod power_fs;
 pub mod temp_dir;
 pub mod world;
 
+pub use dice::Dice;
 pub use fault_fs::{Fault, FaultFs};
 pub use folder::Folder;
 pub use power_fs::PowerFs;

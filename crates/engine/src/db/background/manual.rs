@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::slot::{Level, Slot};
-use crate::base::sync::Guard;
 use crate::compaction::Plan;
 use crate::db::background::compact::Accepted;
 use crate::db::core::Core;
@@ -35,7 +34,7 @@ impl Core {
             if let Some(error) = &state.retrying {
                 return Err(error.clone());
             }
-            self.wait_or_step(state)?;
+            self.wait_for_background(state)?;
         }
     }
 
@@ -179,18 +178,8 @@ impl Core {
             if !busy && self.next_plan(&mut state).is_none() {
                 return Ok(());
             }
-            self.wait_or_step(state)?;
+            self.wait_for_background(state)?;
         }
-    }
-
-    fn wait_or_step(&self, state: Guard<'_, State>) -> Result<()> {
-        if self.runs_by_hand() {
-            drop(state);
-            self.run_background_step()?;
-        } else {
-            drop(self.changed.wait(state));
-        }
-        Ok(())
     }
 }
 

@@ -20,26 +20,30 @@ impl Files {
         Ok(Files { names: names.collect() })
     }
 
+    /// Fails if nothing in the folder is ours.
+    pub(crate) fn check_any(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+        if fs.list(dir)?.iter().any(|name| FileName::parse(name).is_some()) {
+            return Ok(());
+        }
+        Err(Error::invalid_argument("holds no database").in_file(dir))
+    }
+
     /// Logs, oldest first.
     pub(crate) fn wals(&self) -> Vec<FileNumber> {
-        let number = |name: &FileName| match name {
-            FileName::Wal(number) => Some(*number),
-            _ => None,
-        };
-        let mut wals: Vec<FileNumber> = self.names.iter().filter_map(number).collect();
-        wals.sort_unstable();
-        wals
+        self.numbers_of(FileName::Wal)
     }
 
     /// Manifests, oldest first.
     pub(crate) fn manifests(&self) -> Vec<FileNumber> {
-        let number = |name: &FileName| match name {
-            FileName::Manifest(number) => Some(*number),
-            _ => None,
-        };
-        let mut manifests: Vec<FileNumber> = self.names.iter().filter_map(number).collect();
-        manifests.sort_unstable();
-        manifests
+        self.numbers_of(FileName::Manifest)
+    }
+
+    /// The numbers of the files of one kind, ascending.
+    fn numbers_of(&self, kind: fn(FileNumber) -> FileName) -> Vec<FileNumber> {
+        let number = |name: &FileName| name.number().filter(|number| kind(*number) == *name);
+        let mut numbers: Vec<FileNumber> = self.names.iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        numbers
     }
 
     /// The greatest number that any file carries. New files take greater ones: an orphan must not

@@ -217,7 +217,7 @@ impl<'a> WalReplay<'a> {
             return Taken::Hole(reason);
         }
         // The whole batch is checked before any of it is applied.
-        if let Some(error) = batch.entries().find_map(|entry| entry.err()) {
+        if let Err(error) = batch.check() {
             return Taken::Bad(error);
         }
         self.apply(&batch);

@@ -85,7 +85,7 @@ impl Core {
     }
 
     /// Sleeps until background work changes something; by hand, does a step of it.
-    fn wait_for_background(&self, state: Guard<'_, State>) -> Result<()> {
+    pub(crate) fn wait_for_background(&self, state: Guard<'_, State>) -> Result<()> {
         if self.runs_by_hand() {
             drop(state);
             self.run_background_step()?;

@@ -96,10 +96,7 @@ impl<'a> Account<'a> {
 /// A batch is saved whole or not at all, as it was written.
 fn whole_batch(record: &[u8]) -> Result<BatchReader<'_>> {
     let batch = BatchReader::new(record)?;
-    match batch.entries().find_map(Result::err) {
-        Some(error) => Err(error),
-        None => Ok(batch),
-    }
+    batch.check().map(|()| batch)
 }
 
 fn visit_batch(

@@ -33,6 +33,7 @@ use crate::compaction::executor::JobContext;
 use crate::compaction::job::{Job, Output};
 use crate::compaction::merge;
 use crate::db::care::fresh::{Content, Fresh};
+use crate::db::open::files::Files;
 use crate::db::options::Options;
 use crate::db::settings::{self, Settings};
 use crate::env::fs::{FileLock, FileSystem};
@@ -126,9 +127,7 @@ impl Damaged {
         let settings = Settings::resolve(&options)?;
         let fs = Arc::clone(&options.env.file_system);
         // No lock file for a folder that is someone else's.
-        if !fs.list(dir)?.iter().any(|name| FileName::parse(name).is_some()) {
-            return Err(Error::invalid_argument("holds no database").in_file(dir));
-        }
+        Files::check_any(&*fs, dir)?;
         let lock = fs.lock(&FileName::Lock.in_dir(dir), Site::LockCreate)?;
         Ok(Damaged { fs, dir: dir.to_owned(), settings, _lock: lock })
     }

@@ -13,6 +13,7 @@ use crate::base::key::{SeqNo, seqno_of};
 use crate::db::open::files::Files;
 use crate::db::open::recovery::LOST_FOLDER;
 use crate::format::filename::{FileName, FileNumber};
+use crate::store::local::open_table;
 use crate::version::recover::{self, Recovered};
 use crate::version::table_meta::{Graveyard, TableMeta};
 
@@ -142,14 +143,9 @@ impl Survey {
         number: FileNumber,
         meta: Option<&Arc<TableMeta>>,
     ) -> Result<()> {
-        let mut path = FileName::Table(number).in_dir(&damaged.dir);
-        let mut opened = damaged.fs.open(&path);
-        if opened.as_ref().is_err_and(Error::is_not_found) {
-            let old = FileName::OldTable(number).in_dir(&damaged.dir);
-            if let Ok(file) = damaged.fs.open(&old) {
-                (path, opened) = (old, Ok(file));
-            }
-        }
+        let opened = open_table(&*damaged.fs, &damaged.dir, number);
+        let name = || FileName::Table(number).in_dir(&damaged.dir);
+        let path = opened.as_ref().map_or_else(|_| name(), |file| file.path().to_owned());
         let bytes = opened.as_ref().map_or(0, |file| file.len());
         let salvage = opened.and_then(|file| Salvage::open(file, &damaged.settings.order));
         let (entries, state) = match salvage {

@@ -19,16 +19,15 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::db::open::files::Files;
 use crate::db::options::Options;
 use crate::db::settings::{self, Settings};
-use crate::env::fs::{FileSystem, RandomAccessFile, read_whole};
+use crate::env::fs::{FileSystem, RandomAccessFile};
 use crate::format::filename::{FileName, FileNumber};
 use crate::format::manifest::reader::ManifestReader;
+use crate::store::local::open_table;
 use crate::version::recover::{self, Recovered};
 use crate::version::table_meta::{Graveyard, TableMeta};
 
 /// Passes over a database that changes meanwhile, before we leave the newest files to the next run.
 const PASSES_MAX: usize = 20;
-/// What CURRENT may hold at most; see `version/recover.rs`.
-const CURRENT_BYTES_MAX: u64 = 256;
 
 /// Checks the database in the folder `path`, reading all of it. Takes no lock, changes nothing, and
 /// may run beside a live writer.
@@ -57,9 +56,7 @@ pub fn verify_with(
     let dir = path.as_ref();
     let options = settings::clamp(options.clone());
     let fs = &*options.env.file_system;
-    if !fs.list(dir)?.iter().any(|name| FileName::parse(name).is_some()) {
-        return Err(Error::invalid_argument("holds no database").in_file(dir));
-    }
+    Files::check_any(fs, dir)?;
     let settings = Settings::resolve(&options)?;
     let verifier = Verifier {
         fs,
@@ -131,7 +128,7 @@ impl Verifier<'_> {
     }
 
     fn current(&self) -> Result<Vec<u8>> {
-        read_whole(self.fs, &FileName::Current.in_dir(self.dir), CURRENT_BYTES_MAX)
+        recover::read_current(self.fs, self.dir)
     }
 
     fn recover(&self) -> Result<Recovered> {
@@ -261,12 +258,9 @@ impl Verifier<'_> {
     ) {
         let path = name.in_dir(self.dir);
         self.tell_progress(path.clone());
-        let opened = match (name, self.fs.open(&path)) {
-            (FileName::Table(number), Err(error)) if error.is_not_found() => {
-                let old = self.fs.open(&FileName::OldTable(number).in_dir(self.dir));
-                old.map_err(|_| error)
-            }
-            (_, opened) => opened,
+        let opened = match name {
+            FileName::Table(number) => open_table(self.fs, self.dir, number),
+            _ => self.fs.open(&path),
         };
         match opened {
             Ok(file) => {

@@ -55,10 +55,7 @@ fn read_batch(record: &[u8], expected: Option<SeqNo>) -> Result<BatchReader<'_>>
         let last = batch.seqno().0 - 1;
         return Err(Error::corruption(format!("zeros where writes {expected} to {last} were")));
     }
-    match batch.entries().find_map(Result::err) {
-        Some(error) => Err(error),
-        None => Ok(batch),
-    }
+    batch.check().map(|()| batch)
 }
 
 fn damaged(file: &dyn RandomAccessFile, offset: u64, reason: &str) -> Result<Error> {
