@@ -6,10 +6,12 @@
 //!
 //! - [`leveldb`] wraps its C API,
 //! - [`peer`] drives it and siltstone through one interface,
+//! - [`candid`] does so where calls are expected to fail,
 //! - [`model`] is the third opinion: an ordered map,
 //! - [`workload`] makes random changes and compares a database with the model.
 #![deny(unsafe_code)]
 
+pub mod candid;
 pub mod leveldb;
 pub mod model;
 pub mod peer;

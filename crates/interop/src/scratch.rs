@@ -46,6 +46,36 @@ impl Scratch {
     }
 }
 
+/// Copies the files of the folder `from` into a new folder `to`, but none of its folders. While
+/// nobody writes, the copy is what a killed process would have left.
+///
+/// # Panics
+///
+/// If that cannot be done.
+pub fn copy_files(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("the copy's folder can be made");
+    for entry in fs::read_dir(from).expect("the folder can be listed") {
+        let entry = entry.expect("the folder can be listed");
+        if entry.path().is_file() {
+            fs::copy(entry.path(), to.join(entry.file_name())).expect("files can be copied");
+        }
+    }
+}
+
+/// The write-ahead logs in a folder, oldest first.
+///
+/// # Panics
+///
+/// If the folder cannot be listed.
+pub fn wals(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the folder can be listed");
+    let paths = entries.map(|entry| entry.expect("the folder can be listed").path());
+    let mut wals: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|extension| extension == "log")).collect();
+    wals.sort();
+    wals
+}
+
 impl Drop for Scratch {
     fn drop(&mut self) {
         if thread::panicking() {

@@ -55,7 +55,7 @@ impl fmt::Display for OpenError {
     }
 }
 
-/// The options that both engines know. The defaults are LevelDB's.
+/// The options that both engines know, but for one. The defaults are LevelDB's.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Open with `paranoid_checks`, and verify checksums on every read.
@@ -72,6 +72,8 @@ pub struct Settings {
     pub snappy: bool,
     /// Write Bloom filters of so many bits per key, or none.
     pub bloom_bits: Option<usize>,
+    /// siltstone's `reuse_logs`. LevelDB's is not to be had: the C API hides it.
+    pub reuse_logs: bool,
     /// The order of keys, which a database keeps for life.
     pub order: Order,
 }
@@ -86,6 +88,7 @@ impl Default for Settings {
             restart_interval: 16,
             snappy: true,
             bloom_bits: None,
+            reuse_logs: false,
             order: Order::Bytewise,
         }
     }

@@ -30,6 +30,7 @@ fn options(settings: &Settings) -> Options {
         block_size: settings.block_bytes,
         block_restart_interval: settings.restart_interval,
         compression: if settings.snappy { Compression::Snappy } else { Compression::None },
+        reuse_logs: settings.reuse_logs,
         filter_policy: settings.bloom_bits.map(filter),
         comparator: match settings.order {
             Order::Bytewise => None,
