@@ -34,7 +34,7 @@ pub(crate) trait CompactionPolicy: Send {
     /// The most pressing plan that may start beside the running jobs.
     fn pick(&mut self, view: &PickView<'_>) -> Option<Plan>;
 
-    /// Bytes that would have to be merged to bring every level to its limit: what slows writers.
+    /// Bytes that would have to be merged to bring every level to its limit.
     fn debt_bytes(&self, version: &Version) -> u64;
 
     fn observe(&mut self, _event: PolicyEvent) {}
