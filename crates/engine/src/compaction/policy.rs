@@ -28,7 +28,7 @@ pub(crate) enum PolicyEvent {
 /// Chooses compactions. Called under the state lock: no I/O, no clock, no locks; a function of what
 /// it sees and what it was told.
 pub(crate) trait CompactionPolicy: Send {
-    /// The name shown in the info log.
+    /// A name for people to read.
     fn name(&self) -> &str;
 
     /// The most pressing plan that may start beside the running jobs.
