@@ -1,6 +1,5 @@
 //! What LevelDB does wrong and we do right: each defect that was reproduced on LevelDB (both its
-//! last release and its newest source), as a test that LevelDB fails. The same cases run against
-//! LevelDB itself in `crates/interop`.
+//! last release and its newest source), as a test that LevelDB fails.
 //!
 //! Not here: row 8, equal keys in a row, is below the public API: `equal_keys_in_a_row_are_kept` in
 //! the tests of `format/table`.

@@ -16,7 +16,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The database or file is not there: check the path, or ask for it to be created.
+    /// A file or folder is not there: check the path. (To open a database that is not there is
+    /// `InvalidArgument`, as in LevelDB.)
     NotFound,
     /// The call itself is wrong: mend the arguments or options.
     InvalidArgument,

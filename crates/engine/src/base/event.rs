@@ -7,8 +7,9 @@ use std::time::Duration;
 use crate::base::error::Error;
 use crate::base::key::SeqNo;
 
-/// Told of what happens inside a database. Called on the engine's own threads, never under a lock.
-/// Implementations must not block for long and must not call the database.
+/// Told of what happens inside a database. Called on the thread that does the work, the engine's or
+/// a caller's, never under a lock. Work waits for it, so implementations must not block for long;
+/// and they must not call the database.
 pub trait EventListener: Send + Sync {
     /// One event. New kinds may come with new versions.
     fn on_event(&self, event: &Event);

@@ -30,7 +30,7 @@ impl JobContext<'_> {
         if job.below.is_empty() { self.bottom_table } else { self.upper_table }
     }
 
-    /// Called at every block's worth of work.
+    /// Called every so many entries.
     pub(crate) fn check_cancelled(&self) -> Result<()> {
         // Pairs with nothing: a job that sees the flag late only works a little longer.
         if self.cancelled.load(Ordering::Relaxed) {

@@ -2,7 +2,8 @@
 //!
 //! One ladder: a policy proposes a [`Plan`]; [`closure`] completes it by the rules A4 and A5 and
 //! [`in_flight`] checks A7, which makes it a [`job::Job`]; an executor turns it into an output;
-//! the database installs the edit. No policy, manual request or repair has another way.
+//! the database installs the edit. No policy or manual request has another way. Repair, which
+//! takes all there is into a new database, runs the merge alone.
 
 pub(crate) mod closure;
 pub(crate) mod cut;

@@ -142,7 +142,8 @@ impl Db {
         self.core().get(key.as_ref(), options, found)
     }
 
-    /// Sets the value of `key`. As a [`write`](Db::write) of one update without sync.
+    /// Sets the value of `key`. As a [`write`](Db::write) of one update without sync: it survives the
+    /// death of the process, and perhaps not a power cut.
     ///
     /// # Errors
     ///
@@ -186,7 +187,8 @@ impl Db {
         written
     }
 
-    /// An iterator over the database as it is now.
+    /// An iterator over the database as it is now. Takes no lock; opens the tables of level 0, and
+    /// the others as it gets to them.
     ///
     /// # Errors
     ///
@@ -214,12 +216,14 @@ impl Db {
         }
     }
 
-    /// A view of the database as it is now, for [`ReadOptions::snapshot`].
+    /// A view of the database as it is now, for [`ReadOptions::snapshot`]. Copies nothing and waits
+    /// for nobody.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(self.core())
     }
 
-    /// Writes all that memory holds as tables, and waits until they are durable.
+    /// Writes all that memory holds as tables, and waits until they are durable. Writes that come
+    /// meanwhile may have to wait; reads do not.
     ///
     /// # Errors
     ///
@@ -275,7 +279,7 @@ impl Db {
         ranges.iter().map(|(from, to)| self.core().approximate_size(from, to)).collect()
     }
 
-    /// The tables of every level that has some.
+    /// The tables of every level that has some, as of now. Reads memory only.
     pub fn levels(&self) -> Vec<LevelInfo> {
         self.core().levels()
     }
@@ -303,7 +307,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// The first failure of background work or of the last sync.
+    /// The failure that ended writing, or else that of the last sync.
     pub fn close(self) -> Result<()> {
         self.handle.close()
     }

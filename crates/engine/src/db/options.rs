@@ -33,7 +33,8 @@ pub struct Options {
     pub paranoid_checks: bool,
     /// Files, clock, threads and seed. Default: the operating system's.
     pub env: Env,
-    /// Told of flushes, compactions, stalls and failures. Default: none.
+    /// Told of flushes, compactions, stalls and failures, on the thread where they happen.
+    /// Default: none.
     pub listeners: Vec<Arc<dyn EventListener>>,
     /// Keep a text log of events, `LOG`, in the database folder, as LevelDB does. Default: true.
     pub info_log: bool,
@@ -59,7 +60,8 @@ pub struct Options {
     /// copied into a fresh, synced one first, so unlike LevelDB's option it is safe after a crash.
     /// Default: false.
     pub reuse_logs: bool,
-    /// Filter that spares reads of tables that lack a key. Default: none.
+    /// Filter that spares reads of tables that lack a key. Default: none; tables that lie above
+    /// others then still get a Bloom filter of 10 bits per key, if the order is bytewise.
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
     /// Compact tables that reads often visit in vain, as LevelDB does. It makes reads write; off by
     /// default.

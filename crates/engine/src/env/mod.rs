@@ -24,7 +24,7 @@ pub struct Env {
     pub clock: Arc<dyn Clock>,
     /// Who runs background work.
     pub threads: Arc<dyn Threads>,
-    /// Where the engine's own random choices start (skip list heights, read sampling).
+    /// Where the engine's own random choices start (the heights of skip list nodes).
     pub seed: u64,
 }
 

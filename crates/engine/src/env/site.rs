@@ -1,5 +1,5 @@
-//! The names of all calls that change the disk. Crash points, sync mutants and fault rules refer
-//! to them; a test checks that each is reached.
+//! The names of all calls that change the disk. Tests fail them by name, and read off their order
+//! whether the rules of durability are kept.
 
 macro_rules! sites {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {

@@ -14,7 +14,7 @@ use crate::format::filename::FileNumber;
 /// Tables are bytes behind a number; this hides where they are.
 ///
 /// A new table counts only once its file was synced and closed and `sync_names` has succeeded.
-pub trait TableStore: Send + Sync {
+pub(crate) trait TableStore: Send + Sync {
     /// Makes an empty table to write, in place of what had its number.
     fn create(&self, number: FileNumber) -> Result<Box<dyn WritableFile>>;
 

@@ -36,7 +36,7 @@ impl Core {
         let next = builder::apply(&self.settings.order, &base, change.clone())?;
         check::check(&self.settings.order, &next)?;
         let floor = floor.unwrap_or_else(|| self.floor());
-        self.commit_edit(&mut manifest, &change, &next, floor)?;
+        let rotated = self.commit_edit(&mut manifest, &change, &next, floor)?;
         self.set_floor(floor);
         let removed = removed_tables(&base, &next, &change);
         let next = Arc::new(next);
@@ -47,6 +47,9 @@ impl Core {
         self.publish(&state);
         drop(state);
         drop(manifest);
+        if let Some(number) = rotated {
+            self.listeners.tell(&Event::ManifestRotated { number: number.0 });
+        }
         // Rule R5: the edit is durable, so the files may go when their last reader does.
         for table in &removed {
             table.mark_obsolete();
@@ -54,16 +57,17 @@ impl Core {
         Ok(())
     }
 
+    /// Makes the edit durable; returns the number of a new manifest that took over for it.
     fn commit_edit(
         &self,
         manifest: &mut Guard<'_, Option<ManifestLog>>,
         change: &Change,
         next: &Version,
         floor: Floor,
-    ) -> Result<()> {
+    ) -> Result<Option<FileNumber>> {
         let log = manifest.as_mut().ok_or_else(read_only)?;
         if log.wants_rotation() {
-            return self.rotate(manifest, next, floor);
+            return self.rotate(manifest, next, floor).map(Some);
         }
         let edit = VersionEdit {
             removed: change.removed.clone(),
@@ -77,16 +81,17 @@ impl Core {
             self.fail(error.clone());
         }
         self.counters.manifest_edits.add(1);
-        appended
+        appended.map(|()| None)
     }
 
-    /// Begins a new manifest with the whole next version, and retires the old one.
+    /// Begins a new manifest with the whole next version, and retires the old one. Returns the new
+    /// one's number.
     fn rotate(
         &self,
         manifest: &mut Guard<'_, Option<ManifestLog>>,
         next: &Version,
         floor: Floor,
-    ) -> Result<()> {
+    ) -> Result<FileNumber> {
         let number = self.new_file_number();
         let snapshot = self.snapshot_edit(next, floor);
         let fs = &self.env.file_system;
@@ -96,8 +101,7 @@ impl Core {
             let _ = old.close(); // Replaced: nothing in it matters any more.
         }
         self.counters.manifest_rotations.add(1);
-        self.listeners.tell(&Event::ManifestRotated { number: number.0 });
-        Ok(())
+        Ok(number)
     }
 
     /// What every edit repeats, as LevelDB's do.
