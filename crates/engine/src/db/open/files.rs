@@ -1,5 +1,6 @@
 //! What lies in a database folder, sorted by what it is.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use crate::base::error::{Error, Result};
@@ -53,25 +54,6 @@ impl Files {
         numbers.map(|number| number.0).max().unwrap_or(0)
     }
 
-    /// Fails if a table of the version is not there.
-    pub(crate) fn check_tables(&self, dir: &Path, version: &Version) -> Result<()> {
-        let present: std::collections::HashSet<FileNumber> = self.tables().collect();
-        let missing: Vec<_> =
-            version.tables().filter(|(_, table)| !present.contains(&table.number)).collect();
-        let Some((slot, table)) = missing.first() else { return Ok(()) };
-        let name = FileName::Table(table.number).in_dir(dir);
-        let message = format!(
-            "{} missing files; e.g.: {} ({slot}, {} bytes, keys {} .. {}); restore them, or see \
-             what repair can save",
-            missing.len(),
-            name.display(),
-            table.size,
-            table.smallest,
-            table.largest,
-        );
-        Err(Error::corruption(message))
-    }
-
     pub(crate) fn tables(&self) -> impl Iterator<Item = FileNumber> {
         self.names.iter().filter_map(|name| match name {
             FileName::Table(number) | FileName::OldTable(number) => Some(*number),
@@ -86,8 +68,7 @@ impl Files {
         wal_floor: FileNumber,
         manifest: FileNumber,
     ) -> impl Iterator<Item = FileName> {
-        let live: std::collections::HashSet<FileNumber> =
-            version.tables().map(|(_, table)| table.number).collect();
+        let live: HashSet<FileNumber> = version.tables().map(|(_, table)| table.number).collect();
         self.names.iter().copied().filter(move |name| match name {
             FileName::Wal(number) => *number < wal_floor,
             FileName::Table(number) | FileName::OldTable(number) => !live.contains(number),
@@ -96,4 +77,27 @@ impl Files {
             _ => false,
         })
     }
+}
+
+/// Fails if a table of the version is not among those `present`.
+pub(crate) fn check_tables(
+    present: impl IntoIterator<Item = FileNumber>,
+    dir: &Path,
+    version: &Version,
+) -> Result<()> {
+    let present: HashSet<FileNumber> = present.into_iter().collect();
+    let missing: Vec<_> =
+        version.tables().filter(|(_, table)| !present.contains(&table.number)).collect();
+    let Some((slot, table)) = missing.first() else { return Ok(()) };
+    let name = FileName::Table(table.number).in_dir(dir);
+    let message = format!(
+        "{} missing files; e.g.: {} ({slot}, {} bytes, keys {} .. {}); restore them, or see \
+         what repair can save",
+        missing.len(),
+        name.display(),
+        table.size,
+        table.smallest,
+        table.largest,
+    );
+    Err(Error::corruption(message))
 }

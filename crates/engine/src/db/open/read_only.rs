@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::base::error::Result;
 use crate::base::event::Listeners;
 use crate::db::core::Core;
-use crate::db::open::files::Files;
+use crate::db::open::files::{Files, check_tables};
 use crate::db::open::may_open;
 use crate::db::open::recovery::{assemble, replay_settings};
 use crate::db::open::wal_replay::WalReplay;
@@ -54,11 +54,11 @@ fn try_open(dir: &Path, options: &Options) -> Result<Option<Core>> {
     let graveyard = Arc::new(Graveyard::new());
     let recovered = recover::recover(&*fs, dir, &settings.order, &graveyard)?;
     let files = Files::list(&*fs, dir)?;
-    files.check_tables(dir, &recovered.version)?;
     let listeners = Listeners::new(options.listeners.clone());
     let (memtable, _) = MemTable::new(settings.order.user.clone(), options.env.seed);
     let prepared = (settings, listeners, None);
     let mut core = assemble(dir, options.clone(), prepared, graveyard, memtable);
+    check_tables(core.store.list()?, dir, &recovered.version)?;
     for (_, table) in recovered.version.tables() {
         core.tables.get(table.number, table.size)?;
     }

@@ -18,7 +18,7 @@ use crate::compaction::executor::LocalExecutor;
 use crate::compaction::in_flight::InFlight;
 use crate::compaction::leveled::Leveled;
 use crate::db::core::Core;
-use crate::db::open::files::Files;
+use crate::db::open::files::{Files, check_tables};
 use crate::db::open::wal_replay::{ReplaySettings, WalReplay};
 use crate::db::options::Options;
 use crate::db::read::snapshot::SnapshotList;
@@ -72,9 +72,9 @@ pub(crate) fn recover(
     let fs = Arc::clone(&options.env.file_system);
     let recovered = recover::recover(&*fs, dir, &settings.order, &graveyard)?;
     let files = Files::list(&*fs, dir)?;
-    files.check_tables(dir, &recovered.version)?;
     let (memtable, _) = MemTable::new(settings.order.user.clone(), options.env.seed);
     let mut core = assemble(dir, options, (settings, listeners, Some(lock)), graveyard, memtable);
+    check_tables(core.store.list()?, dir, &recovered.version)?;
     let next_file = recovered.next_file.0.max(files.greatest_number() + 1);
     core.next_file = AtomicU64::new(next_file);
     let wals: Vec<_> =

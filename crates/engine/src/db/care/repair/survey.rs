@@ -10,7 +10,7 @@ use super::salvage::{Salvage, Source};
 use super::{Damaged, RepairOptions};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{SeqNo, seqno_of};
-use crate::db::open::files::Files;
+use crate::db::open::files::{Files, check_tables};
 use crate::db::open::recovery::LOST_FOLDER;
 use crate::format::filename::{FileName, FileNumber};
 use crate::store::local::open_table;
@@ -91,7 +91,7 @@ impl Survey {
         for number in files.manifests().into_iter().rev().filter(|_| !current_tells) {
             let (fs, dir, order) = (&*damaged.fs, &damaged.dir, &damaged.settings.order);
             match recover::recover_manifest(fs, dir, order, &graveyard, number) {
-                Ok(recovered) if files.check_tables(dir, &recovered.version).is_ok() => {
+                Ok(recovered) if check_tables(files.tables(), dir, &recovered.version).is_ok() => {
                     let name = FileName::Manifest(number);
                     let warning = format!("{error}; {name} is the newest and was taken for it");
                     self.plan.warnings.push(warning);
