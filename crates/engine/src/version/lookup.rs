@@ -27,9 +27,9 @@ pub(crate) enum Hit<R> {
 
 /// The answer, and whether the search went through more than one table: then the first one cost a
 /// seek for nothing, which LevelDB's seek compaction counts.
-pub(crate) struct Answer<R> {
+pub(crate) struct Answer<'v, R> {
     pub(crate) hit: Option<Hit<R>>,
-    pub(crate) wasted: Option<(Slot, Arc<TableMeta>)>,
+    pub(crate) wasted: Option<(Slot, &'v Arc<TableMeta>)>,
 }
 
 pub(crate) struct Lookup<'a> {
@@ -40,21 +40,17 @@ pub(crate) struct Lookup<'a> {
 
 impl Lookup<'_> {
     /// Finds the newest entry visible to `target` and hands its value to `found`.
-    pub(crate) fn get<R>(
+    pub(crate) fn get<'v, R>(
         &self,
-        version: &Version,
+        version: &'v Version,
         target: Target<'_>,
         mut found: impl FnMut(&[u8]) -> R,
-    ) -> Result<Answer<R>> {
+    ) -> Result<Answer<'v, R>> {
         let mut answer = Answer { hit: None, wasted: None };
         let mut first: Option<(Slot, &Arc<TableMeta>)> = None;
         for (slot, tables) in version.slots() {
             for table in self.candidates(slot, tables, target) {
-                if answer.wasted.is_none()
-                    && let Some((slot, table)) = first
-                {
-                    answer.wasted = Some((slot, Arc::clone(table)));
-                }
+                answer.wasted = first;
                 answer.hit = self.probe(table, target, &mut found)?;
                 if answer.hit.is_some() {
                     return Ok(answer);

@@ -239,3 +239,25 @@ fn reads_in_vain_compact_if_the_user_wants() {
         assert_eq!(contents(&db)["a"], "2");
     }
 }
+
+/// The same for scans, which are sampled: about once for each mebibyte they read.
+#[test]
+fn scans_in_vain_compact_if_the_user_wants() {
+    for wanted in [true, false] {
+        let world = World::new();
+        let db = world.open_with(|options| options.seek_compaction = wanted);
+        let large = "x".repeat(1 << 20);
+        put_all(&db, &[("a", "1"), ("m", &large), ("z", "1")]);
+        db.compact_range(None, None).unwrap();
+        put_all(&db, &[("a", "2"), ("z", "2")]);
+        db.flush().unwrap();
+        let before = files_per_level(&db);
+        for _ in 0..500 {
+            let mut iter = db.iter().unwrap();
+            iter.seek("m").unwrap();
+            assert_eq!(iter.value().len(), large.len());
+        }
+        work_off(&db);
+        assert_eq!(files_per_level(&db) != before, wanted, "{before}");
+    }
+}

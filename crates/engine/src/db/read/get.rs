@@ -2,7 +2,6 @@
 
 use crate::base::error::Result;
 use crate::base::key::{SeqNo, ValueKind, pack_tag};
-use crate::compaction::policy::PolicyEvent;
 use crate::db::core::Core;
 use crate::db::options::ReadOptions;
 use crate::format::table::GetOptions;
@@ -40,11 +39,8 @@ impl Core {
         let answer = lookup.get(&pinned.version, target, found)?;
         if let Some((slot, table)) = answer.wasted
             && self.settings.seek_compaction
-            && table.charge_seek()
         {
-            let event = PolicyEvent::SeeksSpent { slot, table: table.number };
-            self.state.lock().policy.observe(event);
-            self.ring_for_work();
+            self.charge_seek(slot, table);
         }
         Ok(match answer.hit {
             Some(Hit::Value(value)) => Some(value),

@@ -14,6 +14,7 @@ use crate::base::merging::MergingIter;
 use crate::base::slot::Slot;
 use crate::db::core::Core;
 use crate::db::options::ReadOptions;
+use crate::db::read::sampling::Sampler;
 use crate::db::read::snapshot::Snapshot;
 use crate::db::super_version::SuperVersion;
 use crate::format::table::ScanOptions;
@@ -50,7 +51,9 @@ pub struct DbIterator {
     valid: bool,
     saved: Saved,
     core: Arc<Core>,
-    _pinned: Arc<SuperVersion>,
+    pinned: Arc<SuperVersion>,
+    /// Present if scans count for seek compaction.
+    sampler: Option<Sampler>,
     _snapshot: Option<Snapshot>,
 }
 
@@ -92,7 +95,8 @@ impl DbIterator {
             valid: false,
             saved: Saved::default(),
             core: Arc::clone(core),
-            _pinned: pinned,
+            pinned,
+            sampler: core.settings.seek_compaction.then(|| Sampler::new(core.next_seed())),
             _snapshot: options.snapshot.clone(),
         })
     }
@@ -210,7 +214,18 @@ impl DbIterator {
         self.valid = false;
         let moved = movement(self);
         self.valid &= moved.is_ok();
+        self.sample();
         moved
+    }
+
+    fn sample(&mut self) {
+        if !self.valid || self.sampler.is_none() {
+            return;
+        }
+        let bytes = self.key().len() + self.value().len();
+        if self.sampler.as_mut().is_some_and(|sampler| sampler.passes(bytes)) {
+            self.core.sample_read(&self.pinned, self.key());
+        }
     }
 
     /// From `merged`'s position on, finds the next key that is visible and not deleted. With `skip`,

@@ -2,4 +2,5 @@
 
 pub(crate) mod get;
 pub(crate) mod iterator;
+pub(crate) mod sampling;
 pub(crate) mod snapshot;

@@ -36,7 +36,7 @@ impl Reads {
         Reads { shelf, version }
     }
 
-    fn answer(&self, user: &str, seqno: u64) -> crate::base::error::Result<Answer<String>> {
+    fn answer(&self, user: &str, seqno: u64) -> crate::base::error::Result<Answer<'_, String>> {
         let lookup =
             Lookup { order: &order(), cache: &self.shelf.cache, options: GetOptions::default() };
         let seek = InternalKey::seek_to(user.as_bytes(), SeqNo(seqno));
