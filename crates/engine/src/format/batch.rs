@@ -96,9 +96,7 @@ impl WriteBatch {
         }
         let reader = BatchReader::new(bytes)?;
         let first = header(SeqNo(0), reader.count());
-        for entry in reader.entries() {
-            entry?;
-        }
+        reader.check()?;
         Ok(WriteBatch { rep: [&first, reader.body].concat(), too_large: false })
     }
 
