@@ -25,7 +25,7 @@ use crate::db::write::committer::Committer;
 use crate::db::write::queue::WriteQueue;
 use crate::env::Env;
 use crate::env::fs::FileLock;
-use crate::format::filename::{FileName, FileNumber};
+use crate::format::filename::FileNumber;
 use crate::store::TableStore;
 use crate::store::table_cache::TableCache;
 use crate::version::manifest_log::ManifestLog;
@@ -135,12 +135,8 @@ impl Core {
 
     /// Hands the logs below `floor` to housekeeping.
     pub(crate) fn retire_wals(&self, state: &mut State, floor: FileNumber) {
-        state.wals.retain(|number| {
-            let needed = *number >= floor;
-            if !needed {
-                self.graveyard.bury(FileName::Wal(*number));
-            }
-            needed
-        });
+        for name in state.take_wals_below(floor) {
+            self.graveyard.bury(name);
+        }
     }
 }

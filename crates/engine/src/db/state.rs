@@ -10,7 +10,7 @@ use crate::base::slot::LEVELS;
 use crate::compaction::in_flight::InFlight;
 use crate::compaction::policy::CompactionPolicy;
 use crate::db::super_version::SuperVersion;
-use crate::format::filename::FileNumber;
+use crate::format::filename::{FileName, FileNumber};
 use crate::memtable::MemTable;
 use crate::version::Version;
 
@@ -78,6 +78,12 @@ impl State {
         let wal = waiting().map(|entry| entry.wal).min().unwrap_or(self.memtable.wal);
         let start = waiting().next().map_or(self.memtable.start, |oldest| oldest.start);
         Floor { wal, last_seqno: SeqNo(start.0.saturating_sub(1)) }
+    }
+
+    /// Logs that nothing needs any more; whoever takes them removes them.
+    pub(crate) fn take_wals_below(&mut self, floor: FileNumber) -> Vec<FileName> {
+        let retired = self.wals.extract_if(.., |number| *number < floor);
+        retired.map(FileName::Wal).collect()
     }
 
     pub(crate) fn new_job(&mut self) -> u64 {

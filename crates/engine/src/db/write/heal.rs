@@ -34,18 +34,18 @@ impl Core {
         };
         let wal = self.relog(&memtables)?;
         let number = wal.number();
-        {
+        let replaced = {
             let mut state = self.state.lock();
             state.memtable.wal = number;
             for entry in &mut state.immutables {
                 entry.wal = number;
             }
             state.wals.push(number);
-            self.retire_wals(&mut state, number);
-        }
+            state.take_wals_below(number)
+        };
         // At once, not by housekeeping: until they are gone two logs hold the same writes, which this
         // engine's recovery understands and LevelDB's does not expect.
-        self.sweep(self.graveyard.take());
+        self.sweep(replaced);
         // Their bytes are in the new log; closing can tell nothing that matters any more.
         committer.older.clear();
         committer.wal = wal;
