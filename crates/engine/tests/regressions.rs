@@ -1,6 +1,9 @@
 //! Failures that happened once, each with its story.
 
-use siltstone::{Background, Db, Env, Level0Limits, Options};
+mod support;
+
+use siltstone::{Background, Db, Env, Level0Limits, Options, Site};
+use support::{Fault, World, contents, synced};
 
 /// Waiting for background work asked the policy whether there was any, which took the noted seek
 /// compactions out of it, and threw the answer away. By hand the compaction was lost; with lanes
@@ -58,4 +61,47 @@ fn every_noted_seek_compaction_is_done() {
     }
     db.wait_for_background().unwrap();
     assert_eq!(db.property("leveldb.num-files-at-level0").as_deref(), Some("0"));
+}
+
+/// A log that takes over from a poisoned one did not say which numbers failed writes had used up.
+/// If the memtable was full by then, the next write went to yet another log, a hole seemed to lie
+/// between the two, and the database no longer opened.
+#[test]
+fn numbers_of_failed_writes_are_no_hole_after_a_switch() {
+    let world = World::new();
+    let db = world.open();
+    for number in 0..10 {
+        synced(&db, format!("{number}"), "v".repeat(4000)).unwrap();
+    }
+    world.faults.fail_nth(Site::WalAppend, 1, Fault::Full(9));
+    synced(&db, "torn", "v").unwrap_err();
+    // It heals, and finds no room for so much: the memtable is switched at once.
+    synced(&db, "large", "v".repeat(200_000)).unwrap();
+    synced(&db, "after", "v").unwrap();
+    assert_eq!(contents(&world.after_crash().open()).len(), 12);
+    drop(db);
+    assert_eq!(contents(&world.open()).len(), 12);
+}
+
+/// A write whose sync failed stood whole in the poisoned log; the log that took over had a greater
+/// number and older values. LevelDB, opening after a crash between the two, made a table of each,
+/// and its `Get` returned another value than its iterator. Now there is one log, at any time.
+#[test]
+fn a_log_that_takes_over_leaves_no_newer_write_in_an_older_log() {
+    for fault_at in [None, Some(Site::WalDirSync), Some(Site::WalRename)] {
+        let world = World::new();
+        let db = world.open();
+        synced(&db, "key", "old").unwrap();
+        world.faults.fail_nth(Site::WalSync, 1, Fault::NoSpace);
+        synced(&db, "key", "failed").unwrap_err();
+        if let Some(site) = fault_at {
+            world.faults.fail_nth(site, 1, Fault::NoSpace);
+            synced(&db, "other", "1").unwrap_err();
+        }
+        assert_eq!(world.folder.wals().len(), 1, "{fault_at:?}");
+        synced(&db, "other", "2").unwrap();
+        assert_eq!(world.folder.wals().len(), 1, "{fault_at:?}");
+        let found = contents(&world.after_crash().open());
+        assert_eq!(found["key"], "old", "{fault_at:?}");
+    }
 }

@@ -128,13 +128,14 @@ fn begin(core: &mut Core, version: Version, inserter: Inserter, last: SeqNo) -> 
     let manifest_number = core.new_file_number();
     let fs = Arc::clone(&core.env.file_system);
     let table = Arc::clone(inserter.table());
-    let wal = if table.is_empty() {
-        Wal::create(&fs, &core.dir, core.new_file_number())?
-    } else {
-        core.relog(&[Arc::clone(&table)])?
-    };
     let next_seqno = last.plus(1);
     let start = table.first_seqno().unwrap_or(next_seqno);
+    let wal_number = core.new_file_number();
+    let wal = if table.is_empty() {
+        Wal::create(&fs, &core.dir, wal_number)?
+    } else {
+        core.relog(&[Arc::clone(&table)], wal_number, start..next_seqno)?
+    };
     core.set_floor(Floor { wal: wal.number(), last_seqno: SeqNo(start.0.saturating_sub(1)) });
     let snapshot = core.snapshot_edit(&version, core.floor());
     let manifest = ManifestLog::create(&fs, &core.dir, manifest_number, &snapshot)?;

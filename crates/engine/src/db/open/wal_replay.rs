@@ -11,7 +11,8 @@
 //!
 //! Failed appends use up numbers, so not every jump is a hole. Within one log it is none unless
 //! bytes were lost before it. Between logs it is one, save where the later log begins with a mark:
-//! then it holds all that memory held when it was made, and its mark says from which number on.
+//! then it holds all that memory held when it was made, and its mark says from which number on. If a
+//! log yet to come does so, the logs in between may be skipped.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -123,6 +124,9 @@ impl<'a> WalReplay<'a> {
                     match self.take(&record, before) {
                         Taken::Whole => {}
                         Taken::Hole(reason) => {
+                            if first && self.is_repeated_in(&later[1..])? {
+                                return Ok(true);
+                            }
                             let here = Broken { wal, offset: end, bytes: file_len - end, reason };
                             // Where an earlier log broke off is where the hole begins.
                             let place = self.broken.take().or(self.torn.take()).unwrap_or(here);
@@ -153,6 +157,28 @@ impl<'a> WalReplay<'a> {
                 }
             }
         }
+    }
+
+    /// True if one of these logs took over (P3) and begins where replay has got to. Healing removes
+    /// the logs that it has replaced; a crash may leave any of them, and a hole before each.
+    fn is_repeated_in(&self, wals: &[FileNumber]) -> Result<bool> {
+        for wal in wals {
+            let file = self.fs.open(&FileName::Wal(*wal).in_dir(self.dir))?;
+            let mut record = Vec::new();
+            let step = RecordReader::new(file).next(&mut record)?;
+            if matches!(step, Step::Record { .. })
+                && is_sync_mark(&record)
+                && BatchReader::new(&record).is_ok_and(|mark| mark.seqno() <= self.next_seqno())
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The number that the next write has, if nothing is missing.
+    fn next_seqno(&self) -> SeqNo {
+        self.last.unwrap_or(self.settings.baseline).plus(1)
     }
 
     /// A bad record: promised bytes, or a crash's tail, which a later log may repeat (P3).
@@ -209,7 +235,7 @@ impl<'a> WalReplay<'a> {
             Ok(batch) => batch,
             Err(error) => return Taken::Bad(error),
         };
-        let next = self.last.unwrap_or(self.settings.baseline).plus(1);
+        let next = self.next_seqno();
         let vouched =
             before == Before::Nothing || (before == Before::OtherLogs && is_sync_mark(record));
         if batch.seqno() > next && !vouched {

@@ -3,8 +3,13 @@
 //! A failed append or sync poisons its log: the bytes behind it can no longer be trusted, so later
 //! writes must not go there (LevelDB appends on, and loses every later synced write at reopen).
 //! Everything that memory holds and no table does yet is copied into a new log, synced, and only
-//! then are writes accepted again. The copies keep their sequence numbers, so a recovery that
-//! finds both logs replays each write once.
+//! then are writes accepted again. The copies keep their sequence numbers, so a recovery that also
+//! finds older logs replays each write once.
+//!
+//! The new log takes the place of the newest one, under its name. A failed write may stand whole at
+//! the end of that one (its sync failed), and is not copied: side by side, the log of the greater
+//! number would hold the older value of a key. LevelDB makes a table of each log, and its `Get`
+//! trusts their numbers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +23,7 @@ use crate::db::write::committer::Committer;
 use crate::db::write::wal::Wal;
 use crate::env::site::Site;
 use crate::format::batch::{self, WriteBatch};
-use crate::format::filename::FileName;
+use crate::format::filename::{FileName, FileNumber};
 use crate::memtable::MemTable;
 
 /// Entries are copied in records of about this size.
@@ -27,24 +32,23 @@ const RECORD_BYTES: usize = 256 << 10;
 impl Core {
     /// Replaces poisoned logs. On failure everything is as before, and the next write tries again.
     pub(crate) fn heal(&self, committer: &mut Committer) -> Result<()> {
-        let memtables: Vec<_> = {
+        let (memtables, start) = {
             let state = self.state.lock();
             let tables = state.immutables.iter().chain([&state.memtable]);
-            tables.map(|entry| entry.table.clone()).collect()
+            let memtables: Vec<_> = tables.map(|entry| entry.table.clone()).collect();
+            (memtables, state.floor(0).last_seqno.plus(1))
         };
-        let wal = self.relog(&memtables)?;
-        let number = wal.number();
+        let number = committer.wal.number();
+        let wal = self.relog(&memtables, number, start..committer.next_seqno)?;
         let replaced = {
             let mut state = self.state.lock();
             state.memtable.wal = number;
             for entry in &mut state.immutables {
                 entry.wal = number;
             }
-            state.wals.push(number);
             state.take_wals_below(number)
         };
-        // At once, not by housekeeping: until they are gone two logs hold the same writes, which this
-        // engine's recovery understands and LevelDB's does not expect.
+        // At once, not by housekeeping: what they hold is in the new log, and the disk was full.
         self.sweep(replaced);
         // Their bytes are in the new log; closing can tell nothing that matters any more.
         committer.older.clear();
@@ -53,20 +57,31 @@ impl Core {
         Ok(())
     }
 
-    /// Copies memtables, oldest first, into a new log. It gets its name only when all of it is
-    /// durable: records are cut by size, so a part of it could show half a batch.
-    pub(crate) fn relog(&self, memtables: &[Arc<MemTable>]) -> Result<Wal> {
-        let number = self.new_file_number();
+    /// Copies memtables, oldest first, into a new log, which becomes `number` and replaces the log
+    /// of that number, if there is one. It gets its name only when all of it is durable: records are
+    /// cut by size, so a part of it could show half a batch.
+    ///
+    /// It holds all that there is of the sequence numbers `seqnos`, and says so with a mark at either
+    /// end: numbers of failed writes would look like missing writes otherwise.
+    pub(crate) fn relog(
+        &self,
+        memtables: &[Arc<MemTable>],
+        number: FileNumber,
+        seqnos: Range<SeqNo>,
+    ) -> Result<Wal> {
+        let hidden = self.new_file_number();
         let fs = &self.env.file_system;
-        let copied = Wal::create_hidden(fs, &self.dir, number).and_then(|mut wal| {
+        let copied = Wal::create_hidden(fs, &self.dir, hidden).and_then(|mut wal| {
+            wal.append_mark(seqnos.start)?;
             for table in memtables {
                 copy_entries(table, &mut wal)?;
             }
-            wal.take_name()?;
+            wal.append_mark(seqnos.end)?;
+            wal.take_name(number)?;
             Ok(wal)
         });
         copied.inspect_err(|_| {
-            let hidden = FileName::Temp(number).in_dir(&self.dir);
+            let hidden = FileName::Temp(hidden).in_dir(&self.dir);
             let _ = fs.remove_file(&hidden, Site::TempRemove);
         })
     }

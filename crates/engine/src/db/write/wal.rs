@@ -69,13 +69,9 @@ impl Wal {
     pub(crate) fn create_hidden(
         fs: &Arc<dyn FileSystem>,
         dir: &Path,
-        number: FileNumber,
+        hidden: FileNumber,
     ) -> Result<Self> {
-        let mut wal = Wal::create_as(FileName::Temp(number), fs, dir, number)?;
-        // It begins with a mark: no number below its first is missing, whatever became of the logs
-        // before it.
-        wal.mark_due = true;
-        Ok(wal)
+        Wal::create_as(FileName::Temp(hidden), fs, dir, hidden)
     }
 
     fn create_as(
@@ -150,15 +146,22 @@ impl Wal {
         Ok(())
     }
 
-    /// Makes a hidden log durable and then known to recovery: whole, or not at all.
-    pub(crate) fn take_name(&mut self) -> Result<()> {
+    /// Appends a mark that nothing needs to be synced for. It tells recovery that no number below
+    /// `next` is missing.
+    pub(crate) fn append_mark(&mut self, next: SeqNo) -> Result<()> {
+        self.append(next, &[&batch::header(next, 0)]).map(|_| ())
+    }
+
+    /// Makes a hidden log durable and then known to recovery, as `number`: whole, or not at all. A
+    /// log that has the name is replaced.
+    pub(crate) fn take_name(&mut self, number: FileNumber) -> Result<()> {
         self.segment.sync(Site::WalSyncRelog)?;
-        let (hidden, name) = (FileName::Temp(self.number), FileName::Wal(self.number));
+        let (hidden, name) = (FileName::Temp(self.number), FileName::Wal(number));
         self.fs.rename(&hidden.in_dir(&self.dir), &name.in_dir(&self.dir), Site::WalRename)?;
         self.fs.sync_dir(&self.dir, Site::WalDirSync)?;
+        self.number = number;
         self.unsynced = false;
         self.named = true;
-        self.mark_due = true;
         Ok(())
     }
 
