@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::event::Listeners;
 use crate::db::core::Core;
 use crate::db::open::files::{Files, check_tables};
@@ -28,23 +28,24 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Arc<Core>> {
     let options =
         Options { create_if_missing: false, error_if_exists: false, ..settings::clamp(options) };
     may_open(&*options.env.file_system, dir, &options)?;
-    let mut attempt = 1;
-    loop {
+    let mut last: Option<Error> = None;
+    for _ in 0..ATTEMPTS {
         match try_open(dir, &options) {
             Ok(Some(core)) => return Ok(Arc::new(core)),
-            Ok(None) if attempt < ATTEMPTS => {}
-            // The files of one look belong together or are gone; both can be told by looking again.
-            Err(error) if attempt < ATTEMPTS && (error.is_not_found() || error.is_corruption()) => {
-            }
-            Ok(None) => {
-                let message = "the database changes faster than it can be read; try again";
-                let kind = crate::base::error::ErrorKind::Io;
-                return Err(crate::base::error::Error::new(kind, message).in_file(dir));
+            Ok(None) => last = None,
+            // The files of one look belong together, or some are gone by now: then the next look
+            // fails at another place, if at all. Damage stays where it is.
+            Err(error) if error.is_not_found() || error.is_corruption() => {
+                if last.is_some_and(|last| last.to_string() == error.to_string()) {
+                    return Err(error);
+                }
+                last = Some(error);
             }
             Err(error) => return Err(error),
         }
-        attempt += 1;
     }
+    let message = "the database changes faster than it can be read; try again";
+    Err(Error::new(ErrorKind::Io, message).in_file(dir))
 }
 
 /// One look. `None` if the manifest moved on meanwhile.
