@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::event::Listeners;
 use crate::db::core::Core;
 use crate::db::open::files::{Files, check_tables};
@@ -16,6 +16,7 @@ use crate::db::open::wal_replay::WalReplay;
 use crate::db::options::Options;
 use crate::db::settings::{self, Settings};
 use crate::db::state::{Floor, Logged};
+use crate::env::fs::FileSystem;
 use crate::format::filename::FileNumber;
 use crate::memtable::MemTable;
 use crate::version::recover::{self, Recovered};
@@ -28,23 +29,36 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Arc<Core>> {
     let options =
         Options { create_if_missing: false, error_if_exists: false, ..settings::clamp(options) };
     may_open(&*options.env.file_system, dir, &options)?;
+    let fs = &*options.env.file_system;
     let mut attempt = 1;
     loop {
-        match try_open(dir, &options) {
+        let names = names(fs, dir)?;
+        let failed = match try_open(dir, &options) {
             Ok(Some(core)) => return Ok(Arc::new(core)),
-            Ok(None) if attempt < ATTEMPTS => {}
+            Ok(None) => None,
             // The files of one look belong together or are gone; both can be told by looking again.
-            Err(error) if attempt < ATTEMPTS && (error.is_not_found() || error.is_corruption()) => {
-            }
-            Ok(None) => {
-                let message = "the database changes faster than it can be read; try again";
-                let kind = crate::base::error::ErrorKind::Io;
-                return Err(crate::base::error::Error::new(kind, message).in_file(dir));
-            }
+            Err(error) if error.is_not_found() || error.is_corruption() => Some(error),
             Err(error) => return Err(error),
+        };
+        if attempt == ATTEMPTS {
+            return Err(match failed {
+                // Nothing came or went meanwhile, so what is wrong is wrong for good.
+                Some(error) if self::names(fs, dir)? == names => error,
+                _ => too_slow().in_file(dir),
+            });
         }
         attempt += 1;
     }
+}
+
+fn too_slow() -> Error {
+    Error::new(ErrorKind::Io, "the database changes faster than it can be read; try again")
+}
+
+fn names(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<String>> {
+    let mut names = fs.list(dir)?;
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// One look. `None` if the manifest moved on meanwhile.
