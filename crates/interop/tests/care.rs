@@ -1,5 +1,6 @@
 //! What siltstone verifies, copies and repairs, LevelDB takes for its own, whoever wrote it.
 
+use std::fs;
 use std::path::Path;
 
 use siltstone::Options;
@@ -44,6 +45,41 @@ fn copies_and_repairs_are_leveldbs_databases_too() {
                 own.write(&changes);
                 db.close();
             }
+        }
+    }
+}
+
+/// LevelDB's repair may bring back what was overwritten or deleted; this one knows by the sequence
+/// numbers which entry is the newest.
+#[test]
+fn siltstone_repairs_leveldbs_database_without_a_manifest() {
+    let Some(leveldb) = LevelDb::load_or_skip() else { return };
+    let mut rng = Rng::for_test();
+    for round in 0..ROUNDS {
+        let scratch = Scratch::new("lost-manifest");
+        let (path, repaired) = (scratch.join("db"), scratch.join("repaired"));
+        let mut model = Model::new(Order::Bytewise);
+        for _ in 0..=rng.below(4) {
+            write(Engine::LevelDb(leveldb), &path, &mut model, &mut rng);
+        }
+        for entry in fs::read_dir(&path).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            if name == "CURRENT" || name.starts_with("MANIFEST-") {
+                fs::remove_file(entry.path()).unwrap();
+            }
+        }
+        siltstone::repair(&path, &repaired, &Options::default()).unwrap();
+        for engine in [Engine::LevelDb(leveldb), Engine::Siltstone] {
+            let settings = Settings { paranoid: true, ..Settings::default() };
+            let db = engine.open(&repaired, &settings).unwrap();
+            workload::check(
+                &format!("round {round}, {}", engine.name()),
+                &*db.now(),
+                &model,
+                &mut rng,
+            );
+            db.close();
         }
     }
 }

@@ -1,6 +1,7 @@
 //! siltstone's logs in LevelDB's hands. Ours hold what LevelDB's never do: sync marks, copies of
 //! what an older log has, numbers that no write carries, and there are several at once. LevelDB
 //! must read them all, with paranoid checks, and show what siltstone would.
+#![expect(clippy::unwrap_used, reason = "cases are functions that the tests call")]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -65,7 +65,7 @@ fn fill_disk(engine: Engine, folder: &Path) -> Candid {
     let wal = wals.last().expect("an open database has a log");
     let len = fs::metadata(wal).expect("the log is there").len();
     let before = rustix::process::getrlimit(Resource::Fsize);
-    set_limit(Rlimit { current: Some(len + TORN_BYTES), ..before.clone() });
+    set_limit(Rlimit { current: Some(len + TORN_BYTES), ..before });
     let error = db.put(b"torn", &[b'v'; 1000]).expect_err("the limit is reached");
     set_limit(before);
     let len_after = fs::metadata(wal).expect("the log is there").len();
