@@ -129,9 +129,11 @@ fn act(part: &str, engine: Engine, folder: &Path) -> (Child, String) {
 
 /// Where a campaign's faults strike: all that has to do with logs, and what decides which of them
 /// are needed.
-const SITES: [Site; 12] = [
+const SITES: [Site; 14] = [
     Site::WalCreate,
     Site::WalDirSync,
+    Site::WalAppend,
+    Site::WalAppend,
     Site::WalAppend,
     Site::WalAppend,
     Site::WalSync,
@@ -150,7 +152,7 @@ fn leveldb_takes_over_whatever_a_full_disk_has_left() {
     let Some(leveldb) = LevelDb::load_or_skip() else { return };
     let mut rng = Rng::for_test();
     let mut sum = Tally::default();
-    for _ in 0..25 {
+    for _ in 0..30 {
         Campaign::new(leveldb, &mut rng).run(&mut rng, &mut sum);
     }
     let Tally { takeovers, torn, several, relogged, gaps } = sum;
@@ -224,7 +226,7 @@ impl Campaign {
                 8 if rng.one_in(3) => self.reopen(),
                 _ if self.write(rng) => {}
                 // Before it heals.
-                _ if rng.one_in(3) => self.take_over(tally),
+                _ if rng.one_in(2) => self.take_over(tally),
                 _ => {}
             }
         }

@@ -7,8 +7,8 @@
 //! - `pile`: siltstone writes many memtables' worth and flushes none, so that each has a live log,
 //!   with synced writes among the others. Prints `piled` and the number of puts, and waits for its
 //!   end.
-//! - `stream`: puts numbers in ascending order, into small memtables, until its input ends. Prints
-//!   `streaming` after the first.
+//! - `stream`: puts numbers in ascending order, into small memtables, until its input ends or there
+//!   are very many. Prints `streaming` after the first.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Read};
@@ -102,7 +102,7 @@ fn pile(folder: &Path) {
 }
 
 fn stream(engine: Engine, folder: &Path) {
-    let settings = Settings { write_buffer_bytes: 64 << 10, ..Settings::default() };
+    let settings = Settings { write_buffer_bytes: 512 << 10, ..Settings::default() };
     let db = engine.open(folder, &settings).expect("the folder opens");
     let ended = Arc::new(AtomicBool::new(false));
     let ending = Arc::clone(&ended);
@@ -111,7 +111,8 @@ fn stream(engine: Engine, folder: &Path) {
         // Only a hint to stop: nothing else is read by it.
         ending.store(true, Ordering::Relaxed);
     });
-    for number in 0_u32.. {
+    // An end, for then the slowest reader catches up.
+    for number in 0..1_000_000_u32 {
         db.put(&number.to_be_bytes(), &number.to_be_bytes().repeat(25));
         if number == 0 {
             println!("streaming");
