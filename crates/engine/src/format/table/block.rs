@@ -21,6 +21,7 @@ use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::error::{Error, Result};
 use crate::base::key::{TAG_BYTES, split, tag_of};
 use crate::format::table::block_builder::common_prefix;
+use crate::format::table::spare;
 
 const RESTART_BYTES: usize = size_of::<u32>();
 
@@ -65,8 +66,8 @@ impl Block {
     }
 
     /// Gives the memory back for another block.
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
     }
 
     pub(crate) fn entries_end(&self) -> usize {
@@ -254,6 +255,12 @@ impl Block {
             visit(&key, self.slice(entry.value))?;
         }
         Ok(())
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        spare::give(std::mem::take(&mut self.bytes));
     }
 }
 

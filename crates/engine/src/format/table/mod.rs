@@ -30,6 +30,7 @@ pub(crate) mod index;
 pub(crate) mod iter;
 pub(crate) mod properties;
 pub(crate) mod reader;
+mod spare;
 pub(crate) mod verify;
 
 #[cfg(test)]

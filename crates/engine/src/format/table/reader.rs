@@ -22,6 +22,7 @@ use crate::format::table::handle::{BlockHandle, FOOTER_BYTES, Footer};
 use crate::format::table::index::Index;
 use crate::format::table::iter::{ScanOptions, TableIter};
 use crate::format::table::properties::{PROPERTIES_KEY, TableProperties};
+use crate::format::table::spare;
 
 /// Read in one go when a table is opened: enough for the parts behind the data of usual tables.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -139,8 +140,12 @@ impl Table {
         if let Some(cached) = self.cached(handle) {
             return Ok(cached);
         }
-        let mut bytes = Vec::new();
+        let mut bytes = spare::take();
         fetch::fetch(&*self.file, handle, options.verify.into(), &mut bytes)?;
+        // The cache counts the memory that a block holds: a spare one may be far too large.
+        if bytes.capacity() > 2 * bytes.len() {
+            bytes.shrink_to_fit();
+        }
         self.keep(handle, bytes, options.fill_cache)
     }
 

@@ -1,0 +1,50 @@
+//! Memory of blocks that are gone, kept for blocks to come. A read that misses the cache mostly
+//! pushes a block out of it, of about the size that it needs: taking that memory over spares an
+//! allocation, and clearing what is overwritten anyway.
+
+use std::cell::RefCell;
+
+/// Buffers kept by each thread, and the size of the largest worth keeping.
+const BUFFERS_MAX: usize = 4;
+const BUFFER_BYTES_MAX: usize = 64 << 10;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A buffer with any content, possibly none.
+pub(super) fn take() -> Vec<u8> {
+    SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
+}
+
+/// Keeps a buffer for [`take`].
+pub(super) fn give(buffer: Vec<u8>) {
+    if buffer.capacity() == 0 || buffer.capacity() > BUFFER_BYTES_MAX {
+        return;
+    }
+    // A thread that is ending has no place for it any more.
+    let _ = SPARE.try_with(|spare| {
+        let mut spare = spare.borrow_mut();
+        if spare.len() < BUFFERS_MAX {
+            spare.push(buffer);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_a_few_of_moderate_size() {
+        while take().capacity() > 0 {}
+        for _ in 0..BUFFERS_MAX + 3 {
+            give(vec![1; 4096]);
+        }
+        give(vec![1; BUFFER_BYTES_MAX + 1]);
+        for _ in 0..BUFFERS_MAX {
+            assert_eq!(take().len(), 4096);
+        }
+        assert_eq!(take().capacity(), 0);
+    }
+}
