@@ -17,12 +17,7 @@ use siltstone_interop::leveldb::LevelDb;
 use siltstone_interop::peer::Engine;
 use siltstone_interop::rng::Rng;
 use siltstone_interop::scratch::{self, Scratch};
-
-#[allow(dead_code, unreachable_pub, reason = "shared with the engine's tests, which use all of it")]
-#[path = "../../engine/tests/support/fault_fs.rs"]
-mod fault_fs;
-
-use fault_fs::{Fault, FaultFs};
+use siltstone_sim::{Fault, FaultFs};
 
 const PARANOID: Choice = Choice { create: false, paranoid: true };
 

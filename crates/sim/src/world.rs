@@ -9,7 +9,7 @@ use siltstone::{
     WriteBatch, WriteOptions,
 };
 
-use super::{FaultFs, Folder};
+use crate::{FaultFs, Folder};
 
 /// Where every world's database lies.
 const DIR: &str = "/db";
@@ -19,6 +19,12 @@ pub struct World {
     pub faults: Arc<FaultFs>,
     /// The database's folder, past the fault rules.
     pub folder: Folder,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        World::new()
+    }
 }
 
 impl World {

@@ -1,0 +1,29 @@
+//! The campaigns of the ground, one subcommand each. A campaign prints its figures with their goals
+//! and fails if one is missed; a failure comes with the command that repeats it.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use siltstone::Site;
+
+#[derive(Parser)]
+#[command(name = "ground", about = "Puts siltstone through crashes, faults and damage, and counts")]
+struct Cli {
+    #[command(subcommand)]
+    campaign: Campaign,
+}
+
+#[derive(Subcommand)]
+enum Campaign {
+    /// Lists the names of all calls that change the disk
+    Sites,
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().campaign {
+        Campaign::Sites => {
+            Site::ALL.iter().for_each(|site| println!("{}", site.name()));
+            ExitCode::SUCCESS
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! File systems that misbehave, each in its own way.
+
+pub mod fault;
+pub mod power;
