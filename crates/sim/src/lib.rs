@@ -12,9 +12,13 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its stage is over")]
 
+pub mod clock;
+pub mod crash;
 pub mod dice;
+pub mod disk;
 pub mod folder;
 pub mod fs;
+pub mod hash;
 pub mod report;
 pub mod world;
 

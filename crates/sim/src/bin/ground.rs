@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use siltstone::Site;
+use siltstone_sim::crash::campaign::{self, CrashArgs, MutantArgs};
 
 #[derive(Parser)]
 #[command(name = "ground", about = "Puts siltstone through crashes, faults and damage, and counts")]
@@ -15,12 +16,16 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Campaign {
+    Crash(CrashArgs),
+    Mutants(MutantArgs),
     /// Lists the names of all calls that change the disk
     Sites,
 }
 
 fn main() -> ExitCode {
     match Cli::parse().campaign {
+        Campaign::Crash(args) => campaign::crash(&args).print(),
+        Campaign::Mutants(args) => campaign::mutants(&args).print(),
         Campaign::Sites => {
             Site::ALL.iter().for_each(|site| println!("{}", site.name()));
             ExitCode::SUCCESS
