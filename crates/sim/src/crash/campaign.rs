@@ -109,7 +109,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn print_violations(total: &Tally) {
-    for (seed, place, violation) in total.violations.iter().take(20) {
+    for (seed, place, violation) in total.violations.iter().take(100) {
         println!("seed {seed} at {place}: {violation}");
         println!("  again: cargo run -p siltstone-sim -- crash --seed {seed} --at {place}");
     }
@@ -164,9 +164,11 @@ pub fn mutants(args: &MutantArgs) -> Report {
     let missed = missed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     missed.iter().for_each(|mutant| println!("MISSED {mutant}"));
     let mut report = Report::new("mutants");
-    report
-        .figure("mutants", mutants.len() as u64, Goal::None)
-        .figure("missed", missed.len() as u64, Goal::AtMost(0));
+    report.figure("mutants", mutants.len() as u64, Goal::None).figure(
+        "missed",
+        missed.len() as u64,
+        Goal::AtMost(0),
+    );
     report
 }
 

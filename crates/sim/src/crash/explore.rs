@@ -199,14 +199,11 @@ impl Explorer {
 
     fn cut(&mut self, disk: &Disk, expected: &Expectation<'_>, place: &Place) {
         let (kind, image, mut dice) = self.image(disk, place);
-        let (hash, mut expected) = (image.content_hash(), expected.clone());
-        if kind.keeps_all() {
-            expected.span.from = expected.span.from.max(expected.acknowledged);
-        }
+        let (hash, now) = (image.content_hash(), expected.at_once_after(kind));
         *self.tally.kinds.entry(kind.name()).or_default() += 1;
         self.tally.images.insert(hash);
         let level = place.0.len();
-        let is_new = kind == CutKind::ProcessDeath || self.seen.insert((hash, expected.span.key()));
+        let is_new = kind == CutKind::ProcessDeath || self.seen.insert((hash, now.span.key()));
         if level == 1 && !is_new {
             return;
         }
@@ -214,9 +211,11 @@ impl Explorer {
         self.tally.levels[level - 1] += 1;
         let nests = level < self.plan.levels && dice.roll(self.plan.nest) == 0;
         let depth = Depth { thorough: dice.roll(4) == 0 };
-        match survey(self.seed, &image, self.mutant, &expected, depth, &mut dice) {
+        match survey(self.seed, &image, self.mutant, &now, depth, &mut dice) {
             Err(violation) => self.tally.violations.push((self.seed, place.clone(), violation)),
-            Ok(recovery) if nests => self.explore_recovery(&recovery, &expected, place),
+            Ok(recovery) if nests => {
+                self.explore_recovery(&recovery, &expected.later_after(kind), place);
+            }
             Ok(_) => {}
         }
     }
@@ -250,24 +249,26 @@ impl Explorer {
         let ((call, cut), rest) = (rest.first()?, rest.get(1..)?);
         let mut disk = run.start.clone();
         run.journal.iter().take(*call).for_each(|entry| disk.apply(&entry.step));
-        let mut expected = run.expectation(*call, before);
+        let expected = run.expectation(*call, before);
         let place = outer.inside(*call, *cut);
         let (kind, image, mut dice) = self.image(&disk, &place);
-        if kind.keeps_all() {
-            expected.span.from = expected.span.from.max(expected.acknowledged);
-        }
-        println!("{place}: {kind:?}; {} writes promised", expected.span.from);
+        let now = expected.at_once_after(kind);
+        println!("{place}: {kind:?}; {} to {} writes expected", now.span.from, now.span.to);
         self.print_calls(run, *call, &image);
         dice.roll(self.plan.nest);
         let depth = Depth { thorough: dice.roll(4) == 0 };
-        match survey(self.seed, &image, self.mutant, &expected, depth, &mut dice) {
+        match survey(self.seed, &image, self.mutant, &now, depth, &mut dice) {
             Err(violation) => Some(violation),
-            Ok(recovery) => self.visit_inside(&recovery, Some(&expected), &place, rest),
+            Ok(recovery) => {
+                self.visit_inside(&recovery, Some(&expected.later_after(kind)), &place, rest)
+            }
         }
     }
 
     fn print_calls(&self, run: &Run, call: usize, image: &Disk) {
-        for (index, entry) in run.journal.iter().enumerate().take(call + 1).skip(call.saturating_sub(12)) {
+        for (index, entry) in
+            run.journal.iter().enumerate().take(call + 1).skip(call.saturating_sub(12))
+        {
             let mark = if index == call { "CUT before" } else { "          " };
             let step: String = format!("{:?}", entry.step).chars().take(100).collect();
             println!("  {mark} {index} {} {step}", entry.site.name());

@@ -115,7 +115,8 @@ impl History {
 
     /// The states that a crash may show.
     pub fn chain(&self) -> Chain {
-        let mut states = vec![State { hash: StateHash::of(&self.base), contents: self.base.clone() }];
+        let mut states =
+            vec![State { hash: StateHash::of(&self.base), contents: self.base.clone() }];
         let mut hashes = vec![vec![states[0].hash]];
         for (index, effect) in self.effects.iter().enumerate() {
             let without = if self.failed.contains(&index) { states.clone() } else { Vec::new() };

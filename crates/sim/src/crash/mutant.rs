@@ -27,9 +27,8 @@ impl Mutant {
     /// Every mutant: each site that syncs something, with each flaw.
     pub fn all() -> Vec<Mutant> {
         let syncs = Site::ALL.iter().filter(|site| is_sync(**site));
-        let both = |site: &Site| {
-            [Flaw::LeftOut, Flaw::TooLate].map(|flaw| Mutant { site: *site, flaw })
-        };
+        let both =
+            |site: &Site| [Flaw::LeftOut, Flaw::TooLate].map(|flaw| Mutant { site: *site, flaw });
         syncs.flat_map(both).collect()
     }
 

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::history::{Chain, Effect, History, Span, StateHash};
-use crate::disk::{Disk, Entry, StrictFs};
+use crate::disk::{CutKind, Disk, Entry, StrictFs};
 
 /// What the workload knows at a position in the journal.
 #[derive(Clone, Debug)]
@@ -15,8 +15,13 @@ pub enum Note {
     Acknowledged(usize),
     /// So many were promised to be durable: a power cut loses none.
     Promised(usize),
-    CopyBegun { path: PathBuf, hash: StateHash },
-    CopyDone { path: PathBuf },
+    CopyBegun {
+        path: PathBuf,
+        hash: StateHash,
+    },
+    CopyDone {
+        path: PathBuf,
+    },
 }
 
 /// A copy of the database, made by a checkpoint or a repair.
@@ -37,6 +42,27 @@ pub struct Expectation<'a> {
     /// After the death of the process alone.
     pub acknowledged: usize,
     pub copies: Vec<Copied>,
+}
+
+impl<'a> Expectation<'a> {
+    /// What the first look after a cut must find: where all was kept, nothing acknowledged is missing.
+    pub fn at_once_after(&self, kind: CutKind) -> Expectation<'a> {
+        let mut now = self.clone();
+        if kind.keeps_all() {
+            now.span.from = now.span.from.max(now.acknowledged);
+        }
+        now
+    }
+
+    /// What still holds while a recovery goes on: the death of a process makes nothing durable.
+    pub fn later_after(&self, kind: CutKind) -> Expectation<'a> {
+        if kind == CutKind::ProcessDeath {
+            return self.clone();
+        }
+        let mut later = self.at_once_after(kind);
+        later.acknowledged = later.span.from;
+        later
+    }
 }
 
 /// Writes down a run as it happens.

@@ -20,7 +20,10 @@ use crate::disk::{Disk, Step, StrictFs};
 pub enum Violation {
     FailedOpen(String),
     /// Acknowledged writes are gone: so many were promised, so many are found.
-    Lost { promised: usize, found: usize },
+    Lost {
+        promised: usize,
+        found: usize,
+    },
     /// What is found is the contents after no number of writes: a hole, a part of a batch, a deleted
     /// key that came back.
     NoPrefix(String),
@@ -225,12 +228,17 @@ impl Surveyor<'_> {
         let disk = self.fs.disk();
         let names = disk.files().filter(|(path, _)| path.parent() == Some(Path::new(DIR)));
         let names: Vec<_> = names.filter_map(|(path, _)| path.file_name()?.to_str()).collect();
-        let count = |wanted: &dyn Fn(&str) -> bool| names.iter().filter(|name| wanted(name)).count();
+        let count =
+            |wanted: &dyn Fn(&str) -> bool| names.iter().filter(|name| wanted(name)).count();
         let tables: usize = db.levels().iter().map(|level| level.tables.len()).sum();
         let tidy = count(&|name| name.ends_with(".ldb")) == tables
             && count(&|name| name.ends_with(".log")) == 1
             && count(&|name| name.starts_with("MANIFEST")) == 1
             && count(&|name| name.ends_with(".dbtmp")) == 0;
-        if tidy { Ok(()) } else { Err(Violation::Untidy(format!("{tables} tables, and {names:?}"))) }
+        if tidy {
+            Ok(())
+        } else {
+            Err(Violation::Untidy(format!("{tables} tables, and {names:?}")))
+        }
     }
 }

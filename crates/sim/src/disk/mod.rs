@@ -31,16 +31,37 @@ pub enum Node {
 /// A change to the disk as the engine asked for it, with paths that are already normal.
 #[derive(Clone, Debug)]
 pub enum Step {
-    MakeFolder { path: PathBuf },
-    RemoveFolder { path: PathBuf },
+    MakeFolder {
+        path: PathBuf,
+    },
+    RemoveFolder {
+        path: PathBuf,
+    },
     /// A new, empty file; a file that was there is emptied and keeps its identity, as on POSIX.
-    Create { path: PathBuf },
-    Append { file: FileId, data: Arc<[u8]> },
-    SyncFile { file: FileId },
-    SyncFolder { path: PathBuf },
-    Link { from: PathBuf, to: PathBuf },
-    Rename { from: PathBuf, to: PathBuf },
-    Remove { path: PathBuf },
+    Create {
+        path: PathBuf,
+    },
+    Append {
+        file: FileId,
+        data: Arc<[u8]>,
+    },
+    SyncFile {
+        file: FileId,
+    },
+    SyncFolder {
+        path: PathBuf,
+    },
+    Link {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    Remove {
+        path: PathBuf,
+    },
     /// A close, or a sync that a mutant left out: nothing happens.
     Nothing,
 }
@@ -48,14 +69,29 @@ pub enum Step {
 /// A change that is not durable yet.
 #[derive(Clone, Debug)]
 pub(crate) enum Pending {
-    Truncate { file: FileId },
-    Write { file: FileId, offset: usize, data: Arc<[u8]> },
+    Truncate {
+        file: FileId,
+    },
+    Write {
+        file: FileId,
+        offset: usize,
+        data: Arc<[u8]>,
+    },
     /// A name that appears.
-    Put { path: PathBuf, node: Node },
+    Put {
+        path: PathBuf,
+        node: Node,
+    },
     /// A name that goes.
-    Take { path: PathBuf },
+    Take {
+        path: PathBuf,
+    },
     /// Both at once, within one folder.
-    Move { from: PathBuf, to: PathBuf, node: Node },
+    Move {
+        from: PathBuf,
+        to: PathBuf,
+        node: Node,
+    },
 }
 
 impl Pending {
@@ -209,4 +245,3 @@ impl Disk {
         mixer.finish()
     }
 }
-
