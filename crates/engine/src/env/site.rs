@@ -107,10 +107,12 @@ sites! {
     CheckpointDirSync = "checkpoint.dir.sync",
     /// Making a repair's folder.
     RepairDirCreate = "repair.dir.create",
+    /// Putting a mark in CURRENT's place before a database is destroyed.
+    DestroyMark = "destroy.mark",
     /// Removing a file because the database is destroyed.
     DestroyRemove = "destroy.remove",
     /// Removing the folder of a destroyed database.
     DestroyRemoveDir = "destroy.dir.remove",
-    /// Making the first removal of a destroyed database (CURRENT's) durable.
+    /// Making it durable that CURRENT is gone, and later that all else is.
     DestroyDirSync = "destroy.dir.sync",
 }

@@ -54,6 +54,10 @@ pub(crate) enum FileName {
 const MANIFEST_PREFIX: &str = "MANIFEST-";
 
 impl FileName {
+    /// Stands for CURRENT in a database that is being destroyed, so that what is left of it is not
+    /// taken for a database that was damaged. LevelDB removes it as it does any temporary file.
+    pub(crate) const DESTROYED: FileName = FileName::Temp(FileNumber(0));
+
     /// The file that a name in a database's folder stands for; `None` if it is not ours.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         match name {

@@ -29,6 +29,8 @@ pub(crate) struct Recovered {
     pub(crate) log_number: FileNumber,
     pub(crate) prev_log_number: FileNumber,
     pub(crate) last_seqno: SeqNo,
+    /// The last edit was bad, and left out.
+    pub(crate) torn: bool,
 }
 
 impl Recovered {
@@ -95,7 +97,8 @@ pub(crate) fn recover_manifest(
     while let Some(edit) = reader.next()? {
         replay.apply(edit).map_err(|error| error.in_file(&path))?;
     }
-    replay.finish(manifest).map_err(|error| error.in_file(&path))
+    let torn = reader.torn_tail().is_some();
+    replay.finish(manifest, torn).map_err(|error| error.in_file(&path))
 }
 
 struct Replay<'a> {
@@ -126,7 +129,7 @@ impl Replay<'_> {
         self.builder.apply(change)
     }
 
-    fn finish(self, manifest: FileNumber) -> Result<Recovered> {
+    fn finish(self, manifest: FileNumber, torn: bool) -> Result<Recovered> {
         let missing = |name| Error::corruption(format!("no {name} entry in descriptor"));
         let version = self.builder.finish()?;
         check::check(self.order, &version)?;
@@ -148,6 +151,7 @@ impl Replay<'_> {
             log_number,
             prev_log_number,
             last_seqno: self.last_seqno.ok_or_else(|| missing("last-sequence-number"))?,
+            torn,
         })
     }
 }

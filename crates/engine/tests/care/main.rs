@@ -28,6 +28,10 @@ fn options(env: &Env) -> Options {
     }
 }
 
+fn by_hand(env: &Env) -> Options {
+    Options { background: Background::ByHand, ..options(env) }
+}
+
 fn open(env: &Env, path: &str) -> Db {
     Db::open(path, options(env)).unwrap()
 }
@@ -96,8 +100,7 @@ fn load_leveldb(env: &Env, path: &str) {
 /// A database with several tables on two levels, overwritten and deleted keys, and a log.
 fn build(env: &Env, path: &str) -> Map {
     // By hand, so that each build has the same files.
-    let by_hand = Options { background: Background::ByHand, ..options(env) };
-    let db = Db::open(path, by_hand).unwrap();
+    let db = Db::open(path, by_hand(env)).unwrap();
     for round in 0..3u32 {
         for i in 0..2000u32 {
             let key = format!("key{:05}", i.wrapping_mul(7919) % 2000);

@@ -132,8 +132,8 @@ fn r4_a_new_database_is_named_when_it_is_whole() {
     let world = World::new();
     let db = world.open();
     let trace = sites(&world);
-    assert_order(&trace, &[Site::DbDirCreate, Site::DbParentSync, Site::LockCreate]);
-    assert_order(&trace, &[Site::LockCreate, Site::ManifestCreate, Site::ManifestSnapshot]);
+    assert_order(&trace, &[Site::DbDirCreate, Site::LockCreate, Site::DbParentSync]);
+    assert_order(&trace, &[Site::DbParentSync, Site::ManifestCreate, Site::ManifestSnapshot]);
     assert_order(&trace, &SWITCH);
     drop(db);
 }

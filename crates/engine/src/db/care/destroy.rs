@@ -1,7 +1,10 @@
 //! Removing a database: the files that the engine makes, and nothing else.
 //!
-//! **Invariant.** D1: CURRENT goes first, and durably, before anything it needs goes. A database of
-//! which a part is left can therefore never be opened as if it were whole.
+//! **Invariants.**
+//! - D1: CURRENT goes first, and durably, before anything it needs goes. A database of which a part is
+//!   left can therefore never be opened as if it were whole.
+//! - D2: in its place stands a mark, until nothing else is left, durably. What is left is therefore
+//!   never taken for a database that lost its CURRENT, which would be kept from harm.
 
 use std::io;
 use std::path::Path;
@@ -17,7 +20,8 @@ use crate::format::filename::FileName;
 /// are not the engine's stay. Fine if there is no such folder. Of `options`, only
 /// [`env`](Options::env) counts.
 ///
-/// A destruction that was cut short leaves nothing that opens; call it again to remove the rest.
+/// A destruction that was cut short leaves no database: opening makes a new one, and removes the rest
+/// as calling this again does.
 ///
 /// # Errors
 ///
@@ -32,10 +36,13 @@ pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
     }
     let lock_file = FileName::Lock.in_dir(dir);
     let lock = fs.lock(&lock_file, Site::LockCreate)?;
-    if remove(fs, &FileName::Current.in_dir(dir))? {
-        fs.sync_dir(dir, Site::DestroyDirSync)?; // D1
-    }
-    let emptied = remove_files(fs, dir).and(remove_lost(fs, dir));
+    let mark = FileName::DESTROYED.in_dir(dir);
+    make_mark(fs, dir, &mark)?;
+    fs.sync_dir(dir, Site::DestroyDirSync)?; // D1
+    let emptied = remove_files(fs, dir).and(remove_lost(fs, dir)).and_then(|()| {
+        fs.sync_dir(dir, Site::DestroyDirSync)?; // D2
+        remove(fs, &mark).map(drop)
+    });
     // While the lock is held: once it is free, the name may be another's.
     let unlocked = remove(fs, &lock_file).map(drop);
     drop(lock);
@@ -43,12 +50,22 @@ pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
     remove_folder(fs, dir)
 }
 
-/// Removes what is ours in `dir`, but the lock.
+/// Turns CURRENT into the mark; where there is none, makes it.
+fn make_mark(fs: &dyn FileSystem, dir: &Path, mark: &Path) -> Result<()> {
+    match fs.rename(&FileName::Current.in_dir(dir), mark, Site::DestroyMark) {
+        Err(error) if error.is_not_found() => {
+            fs.create(mark, Site::DestroyMark)?.close(Site::DestroyMark)
+        }
+        renamed => renamed,
+    }
+}
+
+/// Removes what is ours in `dir`, but the lock and the mark.
 fn remove_files(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     let names = fs.list(dir)?;
     let ours = names.iter().filter(|name| {
-        let parsed = FileName::parse(name);
-        parsed.is_some() && parsed != Some(FileName::Lock)
+        let kept = [FileName::Lock, FileName::DESTROYED];
+        FileName::parse(name).is_some_and(|name| !kept.contains(&name))
     });
     remove_all(fs, dir, ours)
 }

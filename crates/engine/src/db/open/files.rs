@@ -4,9 +4,11 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use crate::base::error::{Error, Result};
+use crate::db::open::wal_replay::one_takes_over;
 use crate::env::fs::FileSystem;
 use crate::format::filename::{FileName, FileNumber};
 use crate::version::Version;
+use crate::version::recover::Recovered;
 
 /// The names in a folder that are ours. Others are never touched.
 pub(crate) struct Files {
@@ -27,6 +29,30 @@ impl Files {
             return Ok(());
         }
         Err(Error::invalid_argument("holds no database").in_file(dir))
+    }
+
+    /// Fails if a database without CURRENT is there: its tables and logs may be all that is left of
+    /// somebody's data, and a new database would sweep them away. A creation that was cut short
+    /// leaves no data, and a destruction leaves its mark.
+    pub(crate) fn check_no_remains(&self, fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+        if self.names.contains(&FileName::DESTROYED) {
+            return Ok(());
+        }
+        for name in &self.names {
+            let holds_data = match name {
+                FileName::Table(_) | FileName::OldTable(_) => true,
+                FileName::Wal(_) => fs.metadata(&name.in_dir(dir))?.len > 0,
+                _ => false,
+            };
+            if holds_data {
+                let message = format!(
+                    "is missing, but {name} is there; restore it, see what repair can save, or destroy \
+                     what is left"
+                );
+                return Err(Error::corruption(message).in_file(&FileName::Current.in_dir(dir)));
+            }
+        }
+        Ok(())
     }
 
     /// Logs, oldest first.
@@ -77,6 +103,30 @@ impl Files {
             _ => false,
         })
     }
+}
+
+/// Fails if the manifest's last edit was bad and yet in force once: the log that the edits before it need
+/// is gone, and none took over from it. (That their tables are there is checked always.)
+pub(crate) fn check_logs(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    recovered: &Recovered,
+    wals: &[FileNumber],
+) -> Result<()> {
+    let needed = recovered.log_number;
+    if !recovered.torn || needed == FileNumber(0) || wals.contains(&needed) {
+        return Ok(());
+    }
+    let later: Vec<_> = wals.iter().copied().filter(|wal| *wal > needed).collect();
+    if one_takes_over(fs, dir, &later, recovered.last_seqno.plus(1))? {
+        return Ok(());
+    }
+    let message = format!(
+        "the last edit is damaged, and {}, which the edits before it need, is gone; restore the file, or \
+         see what repair can save",
+        FileName::Wal(needed)
+    );
+    Err(Error::corruption(message).in_file(&FileName::Manifest(recovered.manifest).in_dir(dir)))
 }
 
 /// Fails if a table of the version is not among those `present`.

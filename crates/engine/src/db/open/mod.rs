@@ -41,6 +41,8 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<(Arc<Core>, Lanes)> {
     let core = if exists {
         recovery::recover(dir, options, (settings, listeners, lock))?
     } else {
+        // A folder that is there may have been made by a process that died before its name was durable.
+        sync_parents(&*fs, dir)?;
         recovery::create(dir, options, (settings, listeners, lock))?
     };
     let core = Arc::new(core);
@@ -66,20 +68,17 @@ fn may_open(fs: &dyn FileSystem, dir: &Path, options: &Options) -> Result<bool> 
     }
 }
 
-/// Makes the folder, and its name durable: a database must be found again after a crash.
 fn make_folder(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     match fs.metadata(dir) {
         Ok(found) if found.is_dir => Ok(()),
         Ok(_) => Err(Error::new(ErrorKind::InvalidArgument, "is not a folder").in_file(dir)),
-        Err(error) if error.is_not_found() => {
-            fs.create_dir(dir, Site::DbDirCreate)?;
-            sync_parents(fs, dir)
-        }
+        Err(error) if error.is_not_found() => fs.create_dir(dir, Site::DbDirCreate),
         Err(error) => Err(error),
     }
 }
 
-/// Makes the names of `dir` and of the folders above it durable: `create_dir` may have made several.
+/// Makes the names of `dir` and of the folders above it durable, so that a new database is found again
+/// after a crash: `create_dir` may have made several.
 pub(crate) fn sync_parents(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     for parent in dir.ancestors().skip(1) {
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::event::Listeners;
 use crate::db::core::Core;
-use crate::db::open::files::{Files, check_tables};
+use crate::db::open::files::{Files, check_logs, check_tables};
 use crate::db::open::may_open;
 use crate::db::open::recovery::{assemble, replay_settings};
 use crate::db::open::wal_replay::WalReplay;
@@ -59,6 +59,7 @@ fn try_open(dir: &Path, options: &Options) -> Result<Option<Core>> {
     let (memtable, _) = MemTable::new(settings.order.user.clone(), options.env.seed);
     let prepared = (settings, listeners, None);
     let mut core = assemble(dir, options.clone(), prepared, graveyard, memtable);
+    check_logs(&*fs, dir, &recovered, &files.wals())?;
     check_tables(core.store.list()?, dir, &recovered.version)?;
     for (_, table) in recovered.version.tables() {
         core.tables.get(table.number, table.size)?;

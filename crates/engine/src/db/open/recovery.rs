@@ -18,7 +18,7 @@ use crate::compaction::executor::LocalExecutor;
 use crate::compaction::in_flight::InFlight;
 use crate::compaction::leveled::Leveled;
 use crate::db::core::Core;
-use crate::db::open::files::{Files, check_tables};
+use crate::db::open::files::{Files, check_logs, check_tables};
 use crate::db::open::wal_replay::{ReplaySettings, WalReplay};
 use crate::db::options::Options;
 use crate::db::read::snapshot::SnapshotList;
@@ -55,10 +55,12 @@ pub(crate) fn create(
 ) -> Result<Core> {
     let graveyard = Arc::new(Graveyard::new());
     let (memtable, inserter) = MemTable::new(settings.order.user.clone(), options.env.seed);
-    let greatest = Files::list(&*options.env.file_system, dir)?.greatest_number();
+    let files = Files::list(&*options.env.file_system, dir)?;
+    files.check_no_remains(&*options.env.file_system, dir)?;
     let mut core = assemble(dir, options, (settings, listeners, Some(lock)), graveyard, memtable);
-    core.next_file = AtomicU64::new(FIRST_FILE.0.max(greatest + 1));
+    core.next_file = AtomicU64::new(FIRST_FILE.0.max(files.greatest_number() + 1));
     begin(&mut core, Version::default(), inserter, SeqNo(0))?;
+    bury_orphans(&core, &files);
     Ok(core)
 }
 
@@ -72,6 +74,7 @@ pub(crate) fn recover(
     let fs = Arc::clone(&options.env.file_system);
     let recovered = recover::recover(&*fs, dir, &settings.order, &graveyard)?;
     let files = Files::list(&*fs, dir)?;
+    check_logs(&*fs, dir, &recovered, &files.wals())?;
     let (memtable, _) = MemTable::new(settings.order.user.clone(), options.env.seed);
     let mut core = assemble(dir, options, (settings, listeners, Some(lock)), graveyard, memtable);
     check_tables(core.store.list()?, dir, &recovered.version)?;
@@ -131,14 +134,23 @@ fn begin(core: &mut Core, version: Version, inserter: Inserter, last: SeqNo) -> 
     let next_seqno = last.plus(1);
     let start = table.first_seqno().unwrap_or(next_seqno);
     let wal_number = core.new_file_number();
-    let wal = if table.is_empty() {
-        Wal::create(&fs, &core.dir, wal_number)?
+    let reuses = !table.is_empty();
+    let mut wal = if reuses {
+        // It vouches for nothing yet. What came before it may be in the new tables alone, and only the
+        // new manifest names those: beside the old one it must not hide that older logs have lost
+        // what the tables hold.
+        core.relog(&[Arc::clone(&table)], wal_number, None)?
     } else {
-        core.relog(&[Arc::clone(&table)], wal_number, start..next_seqno)?
+        Wal::create(&fs, &core.dir, wal_number)?
     };
     core.set_floor(Floor { wal: wal.number(), last_seqno: SeqNo(start.0.saturating_sub(1)) });
     let snapshot = core.snapshot_edit(&version, core.floor());
     let manifest = ManifestLog::create(&fs, &core.dir, manifest_number, &snapshot)?;
+    if reuses {
+        // Rule R8: from now on damage to what it took over is told from a crash's tail.
+        wal.append_mark(next_seqno)?;
+        wal.sync(Site::WalSyncRelog)?;
+    }
     core.counters.manifest_rotations.add(1);
     *core.manifest.lock() = Some(manifest);
     core.visible.store(last.0, Ordering::Release);

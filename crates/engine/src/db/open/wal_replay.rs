@@ -124,7 +124,8 @@ impl<'a> WalReplay<'a> {
                     match self.take(&record, before) {
                         Taken::Whole => {}
                         Taken::Hole(reason) => {
-                            if first && self.is_repeated_in(&later[1..])? {
+                            let next = self.next_seqno();
+                            if first && one_takes_over(self.fs, self.dir, &later[1..], next)? {
                                 return Ok(true);
                             }
                             let here = Broken { wal, offset: end, bytes: file_len - end, reason };
@@ -157,23 +158,6 @@ impl<'a> WalReplay<'a> {
                 }
             }
         }
-    }
-
-    /// True if one of these logs took over (P3) and begins where replay has got to. Healing removes
-    /// the logs that it has replaced; a crash may leave any of them, and a hole before each.
-    fn is_repeated_in(&self, wals: &[FileNumber]) -> Result<bool> {
-        for wal in wals {
-            let file = self.fs.open(&FileName::Wal(*wal).in_dir(self.dir))?;
-            let mut record = Vec::new();
-            let step = RecordReader::new(file).next(&mut record)?;
-            if matches!(step, Step::Record { .. })
-                && is_sync_mark(&record)
-                && BatchReader::new(&record).is_ok_and(|mark| mark.seqno() <= self.next_seqno())
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// The number that the next write has, if nothing is missing.
@@ -299,6 +283,28 @@ enum Taken {
     Bad(Error),
     /// The sink failed.
     Failed(Error),
+}
+
+/// True if one of these logs took over (P3) and begins where replay has got to. Healing removes the logs
+/// that it has replaced; a crash may leave any of them, and a hole before each.
+pub(crate) fn one_takes_over(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    wals: &[FileNumber],
+    next: SeqNo,
+) -> Result<bool> {
+    for wal in wals {
+        let file = fs.open(&FileName::Wal(*wal).in_dir(dir))?;
+        let mut record = Vec::new();
+        let step = RecordReader::new(file).next(&mut record)?;
+        if matches!(step, Step::Record { .. })
+            && is_sync_mark(&record)
+            && BatchReader::new(&record).is_ok_and(|mark| mark.seqno() <= next)
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn promised(path: &Path, offset: u64, mark: u64, reason: &str) -> Error {

@@ -39,7 +39,7 @@ impl Core {
             (memtables, state.floor(0).last_seqno.plus(1))
         };
         let number = committer.wal.number();
-        let wal = self.relog(&memtables, number, start..committer.next_seqno)?;
+        let wal = self.relog(&memtables, number, Some(start..committer.next_seqno))?;
         let replaced = {
             let mut state = self.state.lock();
             state.memtable.wal = number;
@@ -61,22 +61,26 @@ impl Core {
     /// of that number, if there is one. It gets its name only when all of it is durable: records are
     /// cut by size, so a part of it could show half a batch.
     ///
-    /// It holds all that there is of the sequence numbers `seqnos`, and says so with a mark at either
+    /// If it holds all that there is of the sequence numbers `vouched`, it says so with a mark at either
     /// end: numbers of failed writes would look like missing writes otherwise.
     pub(crate) fn relog(
         &self,
         memtables: &[Arc<MemTable>],
         number: FileNumber,
-        seqnos: Range<SeqNo>,
+        vouched: Option<Range<SeqNo>>,
     ) -> Result<Wal> {
         let hidden = self.new_file_number();
         let fs = &self.env.file_system;
         let copied = Wal::create_hidden(fs, &self.dir, hidden).and_then(|mut wal| {
-            wal.append_mark(seqnos.start)?;
+            if let Some(seqnos) = &vouched {
+                wal.append_mark(seqnos.start)?;
+            }
             for table in memtables {
                 copy_entries(table, &mut wal)?;
             }
-            wal.append_mark(seqnos.end)?;
+            if let Some(seqnos) = &vouched {
+                wal.append_mark(seqnos.end)?;
+            }
             wal.take_name(number)?;
             Ok(wal)
         });

@@ -1,8 +1,10 @@
 //! Replays a manifest. The version set at open, the checker and the tools call it.
 //!
 //! Unlike a WAL, a manifest may not lose a record in its middle: the edits behind it would be
-//! applied to a shape that never was. Only its end may be cut short, because the crash that did it
-//! came before that edit was synced and so before anything relied on it.
+//! applied to a shape that never was. Only its last edit may be missing or bad: each is synced before
+//! the next is appended, so a crash leaves the last one alone torn, in any way, and nothing relied on
+//! it yet. What a *damaged* last edit was relied on for shows elsewhere: the files that it had replaced
+//! are gone.
 
 use std::sync::Arc;
 
@@ -10,6 +12,7 @@ use super::edit::VersionEdit;
 use crate::base::error::{Error, Result};
 use crate::env::fs::RandomAccessFile;
 use crate::format::record::reader::{RecordReader, Step};
+use crate::format::record::resync::find_record;
 
 /// The edits of a manifest, in order.
 pub(crate) struct ManifestReader {
@@ -36,17 +39,24 @@ impl ManifestReader {
             Step::Record { offset, .. } => VersionEdit::decode(&self.record)
                 .map(Some)
                 .map_err(|error| error.at(offset).in_file(self.records.file().path())),
-            Step::Damage(damage) => Err(self.corruption(damage.offset, damage.reason)),
-            Step::TornTail { offset, .. } => {
-                self.torn_tail = Some(offset);
-                Ok(None)
-            }
+            Step::Damage(damage) => self.end_at(damage.offset, damage.reason),
+            // A damaged length looks like a torn tail.
+            Step::TornTail { offset, .. } => self.end_at(offset, "a record is cut short"),
             Step::End => Ok(None),
         }
     }
 
-    /// Where the file ends within an edit, once `next` has met that end. Such a manifest must not
-    /// be appended to.
+    /// The end, if no other edit begins behind the bad one at `offset`.
+    fn end_at(&mut self, offset: u64, reason: &str) -> Result<Option<VersionEdit>> {
+        if find_record(self.records.file(), offset + 1)?.is_some() {
+            return Err(self.corruption(offset, reason));
+        }
+        self.torn_tail = Some(offset);
+        Ok(None)
+    }
+
+    /// Where the last edit begins, if it is not whole, once `next` has come to the end. Such a manifest
+    /// must not be appended to.
     pub(crate) fn torn_tail(&self) -> Option<u64> {
         self.torn_tail
     }
@@ -114,6 +124,28 @@ mod tests {
             assert_eq!(reader.next().unwrap(), None);
             assert_eq!(reader.torn_tail(), is_torn.then_some(first as u64));
         }
+    }
+
+    /// Whatever a crash leaves of an append that was not synced: nothing had relied on it.
+    #[test]
+    fn a_bad_last_edit_is_a_torn_one() {
+        let bytes = manifest([edit(1), edit(2)]);
+        let first = manifest([edit(1)]).len();
+        for at in first..bytes.len() {
+            for filler in [0, 0xa5] {
+                let mut damaged = bytes.clone();
+                damaged[at..].fill(filler);
+                assert_eq!(replay(&damaged), (vec![edit(1)], None), "{filler} from {at} on");
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_length_does_not_hide_the_edits_behind_it() {
+        let mut bytes = manifest([edit(1), edit(2), edit(3)]);
+        bytes[9 + 4] = 0xff;
+        let expected = "Corruption: db/MANIFEST-000002 at byte 9: a record is cut short";
+        assert_eq!(replay(&bytes), (vec![edit(1)], Some(expected.into())));
     }
 
     #[test]

@@ -24,6 +24,7 @@
 pub(crate) mod encoder;
 pub(crate) mod mark;
 pub(crate) mod reader;
+pub(crate) mod resync;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
