@@ -1,13 +1,18 @@
 //! The repository's own chores, run as `cargo xtask <chore>`. People and `.ci/run` call it.
 #![forbid(unsafe_code)]
 
+mod ground;
 mod tidy;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
-const USAGE: &str = "usage: cargo xtask tidy | tsan [BATCHES]
+const USAGE: &str =
+    "usage: cargo xtask tidy | ground [CAMPAIGN...] | soak --hours N [CAMPAIGN...] | tsan [BATCHES]
   tidy   check layers, file openings, unsafe code, text and sizes; print the largest
+  ground put the engine through crashes, faults and damage, with CI's sizes; print the figures
+  soak   the same with new seeds, round after round, for N hours (fractions are fine)
   tsan   run the stress test under ThreadSanitizer, each writer writing BATCHES batches; needs the
          nightly toolchain with the component rust-src";
 
@@ -15,6 +20,16 @@ fn main() -> ExitCode {
     let chore: Vec<String> = std::env::args().skip(1).collect();
     match chore.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["tidy"] => tidy(),
+        ["ground", only @ ..] => exit_code(ground::run_once(only)),
+        ["soak", "--hours", hours, only @ ..] => match hours.parse::<f64>() {
+            Ok(hours) if (0.0..10_000.0).contains(&hours) => {
+                exit_code(ground::soak(Duration::from_secs_f64(hours * 3600.0), only))
+            }
+            _ => {
+                eprintln!("{hours} is no number of hours");
+                ExitCode::from(2)
+            }
+        },
         ["tsan"] => tsan("40000"),
         ["tsan", batches] => tsan(batches),
         _ => {
@@ -22,6 +37,10 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+fn exit_code(passed: bool) -> ExitCode {
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn tidy() -> ExitCode {

@@ -18,7 +18,7 @@ pub struct CrashArgs {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Workloads to run, one seed each
-    #[arg(long, default_value_t = 45)]
+    #[arg(long, default_value_t = 72)]
     pub workloads: u64,
     /// Power cuts at each call
     #[arg(long, default_value_t = 12)]
@@ -47,6 +47,8 @@ pub struct MutantArgs {
 
 /// Each named site is crashed before and after at least so often in a whole campaign.
 const CRASHES_PER_SITE: u64 = 10;
+/// Workloads of a whole campaign.
+const WHOLE: u64 = 72;
 /// A trace is compared for one of so many seeds.
 const REPLAYED: u64 = 20;
 
@@ -120,8 +122,8 @@ const OUT_OF_REACH: [(Site, &str); 0] = [];
 
 fn fill(report: &mut Report, args: &CrashArgs, total: &Tally) {
     // The goals of a whole campaign; a smaller one has its share.
-    let share = |goal: u64| Goal::AtLeast(goal * args.workloads.min(45) / 45);
-    let whole = args.workloads >= 45;
+    let share = |goal: u64| Goal::AtLeast(goal * args.workloads.min(WHOLE) / WHOLE);
+    let whole = args.workloads >= WHOLE;
     let rare: Vec<_> = Site::ALL
         .iter()
         .filter(|site| !OUT_OF_REACH.iter().any(|(out, _)| out == *site))

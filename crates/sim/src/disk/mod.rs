@@ -245,3 +245,6 @@ impl Disk {
         mixer.finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+//! The campaigns, as cargo's arguments.
+
+/// One campaign, and its size in each tier.
+pub(crate) struct Campaign {
+    pub(crate) name: &'static str,
+    /// `{seed}` is the first seed.
+    pub(crate) command: &'static str,
+    pub(crate) ci: &'static str,
+    pub(crate) soak: &'static str,
+    /// How many seeds a round of a soak uses up.
+    pub(crate) seeds_per_round: u64,
+}
+
+/// In the order in which they run: the cheap and telling ones first.
+pub(crate) const CAMPAIGNS: &[Campaign] = &[
+    Campaign {
+        name: "crash",
+        command: "run -q -p siltstone-sim --bin ground -- crash --seed {seed}",
+        ci: "--workloads 72",
+        soak: "--workloads 180 --cuts 16",
+        seeds_per_round: 180,
+    },
+    Campaign {
+        name: "mutants",
+        command: "run -q -p siltstone-sim --bin ground -- mutants --seed {seed}",
+        ci: "",
+        soak: "",
+        seeds_per_round: 36,
+    },
+];
