@@ -103,8 +103,6 @@ sites! {
     CheckpointDirCreate = "checkpoint.dir.create",
     /// Linking or copying a table into a checkpoint.
     CheckpointLink = "checkpoint.link",
-    /// Syncing a checkpoint's folder.
-    CheckpointDirSync = "checkpoint.dir.sync",
     /// Making a repair's folder.
     RepairDirCreate = "repair.dir.create",
     /// Putting a mark in CURRENT's place before a database is destroyed.

@@ -11,7 +11,7 @@ use siltstone::{
 };
 
 use super::{Disk, FileId, Node, Step};
-use crate::crash::mutant::Mutant;
+use crate::crash::mutant::{Mutant, Treatment};
 use crate::hash::Mixer;
 
 /// One call that changed the disk.
@@ -32,7 +32,7 @@ struct State {
     journal: Vec<Entry>,
     locked: HashSet<FileId>,
     mutant: Option<Mutant>,
-    /// Syncs that a mutant holds back until the next call is done.
+    /// Syncs that a mutant holds back until the call that relies on them is done.
     held_back: Vec<Entry>,
 }
 
@@ -88,14 +88,17 @@ impl StrictFs {
 
 impl State {
     fn call(&mut self, site: Site, step: Step, replaced: bool) {
-        let due = std::mem::take(&mut self.held_back);
         let entry = Entry { site, step, replaced };
-        match self.mutant.map_or(Some(false), |mutant| mutant.holds_back(&entry)) {
-            Some(false) => self.enter(entry),
-            Some(true) => self.held_back.push(entry),
-            None => self.enter(Entry { step: Step::Nothing, ..entry }),
+        let Some(mutant) = self.mutant else { return self.enter(entry) };
+        match mutant.treats(&entry) {
+            Treatment::Done => self.enter(entry),
+            Treatment::LeftOut => self.enter(Entry { step: Step::Nothing, ..entry }),
+            Treatment::HeldBack => self.held_back.push(entry),
         }
-        due.into_iter().for_each(|entry| self.enter(entry));
+        if mutant.releases_after(site) {
+            let due = std::mem::take(&mut self.held_back);
+            due.into_iter().for_each(|entry| self.enter(entry));
+        }
     }
 
     fn enter(&mut self, entry: Entry) {

@@ -74,7 +74,6 @@ impl Core {
             change.added.push((Slot::L0, Arc::new(table)));
             next_file = FileNumber(next_file.0 + 1);
         }
-        self.env.file_system.sync_dir(to, Site::CheckpointDirSync)?;
         let order = &self.settings.order;
         let version = builder::apply(order, &pinned.version, change)?;
         let last_seqno = pinned.last_seqno;

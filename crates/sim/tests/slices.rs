@@ -1,0 +1,20 @@
+//! A slice of each campaign, so that `cargo test` notices most of what the whole would. The whole is run
+//! by `cargo xtask ground`.
+
+use siltstone_sim::crash::campaign::{CrashArgs, MutantArgs, crash, mutants};
+
+#[test]
+fn crashes() {
+    let args = CrashArgs { seed: 1001, workloads: 9, cuts: 2, at: None, mutant: None };
+    let report = crash(&args);
+    assert!(report.passed(), "{}", report.lines());
+}
+
+/// A harness that lets these pass would prove nothing.
+#[test]
+fn syncs_that_are_left_out_are_noticed() {
+    for mutant in ["wal.sync:left-out", "table.sync:left-out", "current.dir.sync:left-out"] {
+        let args = MutantArgs { seed: 1, workloads: 9, only: Some(mutant.to_owned()) };
+        assert!(mutants(&args).passed(), "{mutant} was not noticed");
+    }
+}
