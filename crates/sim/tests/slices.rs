@@ -5,7 +5,7 @@ use siltstone_sim::crash::campaign::{CrashArgs, MutantArgs, crash, mutants};
 
 #[test]
 fn crashes() {
-    let args = CrashArgs { seed: 1001, workloads: 9, cuts: 2, at: None, mutant: None };
+    let args = CrashArgs { seed: 1001, workloads: 9, cuts: 1, at: None, mutant: None };
     let report = crash(&args);
     assert!(report.passed(), "{}", report.lines());
 }
@@ -14,7 +14,7 @@ fn crashes() {
 #[test]
 fn syncs_that_are_left_out_are_noticed() {
     for mutant in ["wal.sync:left-out", "table.sync:left-out", "current.dir.sync:left-out"] {
-        let args = MutantArgs { seed: 1, workloads: 9, only: Some(mutant.to_owned()) };
+        let args = MutantArgs { seed: 1, workloads: 9, only: Some(mutant.parse().unwrap()) };
         assert!(mutants(&args).passed(), "{mutant} was not noticed");
     }
 }

@@ -113,7 +113,6 @@ fn a_failed_one_leaves_nothing() {
         Site::CheckpointDirCreate,
         Site::DbParentSync,
         Site::LockCreate,
-        Site::ManifestDirSync,
         Site::ManifestCreate,
         Site::ManifestSnapshot,
         Site::ManifestSync,

@@ -28,7 +28,7 @@ pub struct CrashArgs {
     pub at: Option<Place>,
     /// Leave out a sync, as `ground mutants` names it
     #[arg(long)]
-    pub mutant: Option<String>,
+    pub mutant: Option<Mutant>,
 }
 
 /// Syncs left out one by one, to see each found
@@ -42,7 +42,7 @@ pub struct MutantArgs {
     pub workloads: u64,
     /// Only this mutant
     #[arg(long)]
-    pub only: Option<String>,
+    pub only: Option<Mutant>,
 }
 
 /// Each named site is crashed before and after at least so often in a whole campaign.
@@ -77,7 +77,7 @@ fn for_seeds(first: u64, count: u64, work: impl Fn(u64) -> bool + Sync) {
 
 /// The campaign `ground crash`.
 pub fn crash(args: &CrashArgs) -> Report {
-    let mutant = args.mutant.as_deref().and_then(Mutant::named);
+    let mutant = args.mutant;
     let mut report = Report::new("crash");
     if let Some(place) = &args.at {
         let run = play(args.seed, mutant);
@@ -121,9 +121,8 @@ fn print_violations(total: &Tally) {
 const OUT_OF_REACH: [(Site, &str); 0] = [];
 
 fn fill(report: &mut Report, args: &CrashArgs, total: &Tally) {
-    // The goals of a whole campaign; a smaller one has its share.
-    let share = |goal: u64| Goal::AtLeast(goal * args.workloads.min(WHOLE) / WHOLE);
     let whole = args.workloads >= WHOLE;
+    let goal = |goal: Goal| if whole { goal } else { Goal::None };
     let rare: Vec<_> = Site::ALL
         .iter()
         .filter(|site| !OUT_OF_REACH.iter().any(|(out, _)| out == *site))
@@ -134,9 +133,9 @@ fn fill(report: &mut Report, args: &CrashArgs, total: &Tally) {
         println!("rare: {} ({before} crashes before, {after} after)", site.name());
     }
     report
-        .figure("crash points", total.points, share(10_000))
+        .figure("crash points", total.points, goal(Goal::AtLeast(10_000)))
         .figure("crash points in recoveries", total.nested_points, Goal::None)
-        .figure("images", total.images.len() as u64, share(100_000))
+        .figure("images", total.images.len() as u64, goal(Goal::AtLeast(100_000)))
         .figure("recoveries checked", total.surveys, Goal::None)
         .figure("of these in recoveries", total.levels[1], Goal::None)
         .figure("of these in recoveries of recoveries", total.levels[2], Goal::None)
@@ -144,16 +143,13 @@ fn fill(report: &mut Report, args: &CrashArgs, total: &Tally) {
         .figure(
             "sites crashed less than 10 times before or after",
             rare.len() as u64,
-            if whole { Goal::AtMost(0) } else { Goal::None },
+            goal(Goal::AtMost(0)),
         );
 }
 
 /// The campaign `ground mutants`.
 pub fn mutants(args: &MutantArgs) -> Report {
-    let mutants: Vec<_> = match &args.only {
-        Some(name) => Mutant::named(name).into_iter().collect(),
-        None => Mutant::all(),
-    };
+    let mutants = args.only.map_or_else(Mutant::all, |only| vec![only]);
     let missed = Mutex::new(Vec::new());
     for_seeds(0, mutants.len() as u64, |index| {
         let mutant = mutants[index as usize];

@@ -4,6 +4,7 @@
 //! The file system does the cheating, so the engine under test is the engine as it is.
 
 use std::fmt;
+use std::str::FromStr;
 
 use siltstone::Site;
 
@@ -54,11 +55,6 @@ impl Mutant {
         left_out.chain(turned).collect()
     }
 
-    /// The mutant of this name, as [`Display`](fmt::Display) writes it.
-    pub fn named(name: &str) -> Option<Mutant> {
-        Mutant::all().into_iter().find(|mutant| mutant.to_string() == name)
-    }
-
     /// What becomes of a call.
     pub(crate) fn treats(self, entry: &Entry) -> Treatment {
         let is_sync = matches!(entry.step, Step::SyncFile { .. } | Step::SyncFolder { .. });
@@ -86,6 +82,16 @@ pub(crate) enum Treatment {
 /// Sites are named for what they do.
 fn is_sync(site: Site) -> bool {
     site.name().split('.').any(|part| part == "sync")
+}
+
+impl FromStr for Mutant {
+    type Err = String;
+
+    /// The mutant of this name, as [`Display`](fmt::Display) writes it.
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Mutant::all().into_iter().find(|mutant| mutant.to_string() == name);
+        found.ok_or_else(|| "no such mutant; `ground mutants` lists them".to_owned())
+    }
 }
 
 impl fmt::Display for Mutant {
