@@ -99,6 +99,6 @@ impl Campaign {
             (*job, outcome.answers)
         });
         self.compared += u64::from(first);
-        (*answers != outcome.answers).then(|| Job { claim: Claim::SameAs(like.set), ..*job })
+        (*answers != outcome.answers).then_some(Job { claim: Claim::SameAs(like.set), ..*job })
     }
 }
