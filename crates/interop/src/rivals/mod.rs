@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Operations of all lists together, at least
-    #[arg(long, default_value_t = 120_000)]
+    #[arg(long, default_value_t = 200_000)]
     pub operations: u64,
     /// Operations of one list
     #[arg(long, default_value_t = 6000)]
@@ -50,7 +50,7 @@ pub struct Args {
 
 impl Default for Args {
     fn default() -> Args {
-        Args { seed: 1, operations: 120_000, len: 6000, keep: None }
+        Args { seed: 1, operations: 200_000, len: 6000, keep: None }
     }
 }
 
@@ -92,11 +92,21 @@ fn kinds() -> impl Iterator<Item = Kind> {
 fn can_be_done(kind: Kind) -> bool {
     use Kind::*;
     let wanting = [PutByClone, GetUncached, GetUnchecked, GetInPlace, GetByClone];
-    let wanting_too = [Flush, Step, WaitForBackground, ApproximateSizes];
+    let wanting_too = [BatchOfParts, Flush, Step, WaitForBackground, ApproximateSizes];
     let closing = [ReopenDropped, ReopenUnderReaders, ReopenKilled, DestroyAndRecreate];
-    let looks = [ReadOnlyBeside, Checkpoint, Verify, RepairCopy, DumpFiles, Refusals];
-    let failures =
-        [DiskFull, WriteFails, FlushFails, CompactionFails, ManifestFull, ManifestFails, ReadFails];
+    let looks =
+        [ReadOnlyBeside, Checkpoint, CheckpointReadOnly, Verify, RepairCopy, DumpFiles, Refusals];
+    let failures = [
+        DiskFull,
+        DiskFullKilled,
+        WriteFails,
+        FlushFails,
+        FlushFailsKilled,
+        CompactionFails,
+        ManifestFull,
+        ManifestFails,
+        ReadFails,
+    ];
     let lists: [&[Kind]; 5] = [&wanting, &wanting_too, &closing, &looks, &failures];
     !lists.iter().any(|list| list.contains(&kind))
 }

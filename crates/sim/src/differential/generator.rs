@@ -37,6 +37,10 @@ const MIX: [(Kind, u32, Make); Kind::ALL.len()] = [
         if make.random.one_in(2) { act.synced() } else { act }
     }),
     (Kind::BatchLarge, 8, |make| make.batch(300, 1500)),
+    (Kind::BatchOfParts, 10, |make| {
+        let len = make.random.between(2, 12);
+        Act::WriteParts { updates: make.updates(len, Wanted::Both) }
+    }),
     (Kind::BatchOfOneKey, 20, Generator::batch_of_one_key),
     (Kind::Get, 1600, |make| make.get(Getting::Plain)),
     (Kind::GetBeside, 400, Generator::get_beside),
@@ -106,6 +110,7 @@ const MIX: [(Kind, u32, Make); Kind::ALL.len()] = [
     (Kind::DestroyAndRecreate, 3, |_| Act::DestroyAndRecreate),
     (Kind::ReadOnlyBeside, 4, |_| Act::Look(Look::ReadOnlyBeside)),
     (Kind::Checkpoint, 4, |_| Act::Look(Look::Checkpoint)),
+    (Kind::CheckpointReadOnly, 4, |_| Act::Look(Look::CheckpointReadOnly)),
     (Kind::Verify, 4, |_| Act::Look(Look::Verify)),
     (Kind::RepairCopy, 4, |_| Act::Look(Look::RepairCopy)),
     (Kind::DumpFiles, 4, |_| Act::Look(Look::DumpFiles)),
@@ -114,21 +119,30 @@ const MIX: [(Kind, u32, Make); Kind::ALL.len()] = [
         Act::Look(Look::ApproximateSizes { keys: make.three_keys() })
     }),
     (Kind::Refusals, 4, |_| Act::Look(Look::Refusals)),
-    (Kind::DiskFull, 6, Generator::disk_full),
+    (Kind::DiskFull, 6, |make| {
+        let (updates, fault) = make.under_a_full_disk();
+        Act::Fail(Failing::DiskFull { updates, fault })
+    }),
+    (Kind::DiskFullKilled, 4, |make| {
+        let (updates, fault) = make.under_a_full_disk();
+        Act::Fail(Failing::DiskFullKilled { updates, fault })
+    }),
     (Kind::WriteFails, 4, Generator::failing_write),
     (Kind::FlushFails, 5, |make| {
         Act::Fail(make.failing_table(|site, fault| Failing::Flush { site, fault }))
     }),
+    (Kind::FlushFailsKilled, 4, |make| {
+        Act::Fail(match make.random.one_in(2) {
+            true => make.failing_table(|site, fault| Failing::FlushKilled { site, fault }),
+            false => Failing::FlushKilled { site: make.manifest_site(), fault: make.fault() },
+        })
+    }),
     (Kind::CompactionFails, 4, |make| {
         Act::Fail(make.failing_table(|site, fault| Failing::Compaction { site, fault }))
     }),
-    (Kind::ManifestFull, 4, |make| {
-        let site = make.random.pick(&[Site::ManifestAppend, Site::ManifestSync]);
-        Act::Fail(Failing::ManifestFull { site })
-    }),
+    (Kind::ManifestFull, 4, |make| Act::Fail(Failing::ManifestFull { site: make.manifest_site() })),
     (Kind::ManifestFails, 4, |make| {
-        let site = make.random.pick(&[Site::ManifestAppend, Site::ManifestSync]);
-        Act::Fail(Failing::Manifest { site, fault: make.fault() })
+        Act::Fail(Failing::Manifest { site: make.manifest_site(), fault: make.fault() })
     }),
     (Kind::ReadFails, 8, |make| Act::Fail(Failing::Read { key: make.probe() })),
 ];
@@ -325,10 +339,13 @@ impl Generator {
         failing(site, fault)
     }
 
-    fn disk_full(&mut self) -> Act {
+    fn manifest_site(&mut self) -> Site {
+        self.random.pick(&[Site::ManifestAppend, Site::ManifestSync])
+    }
+
+    fn under_a_full_disk(&mut self) -> (Updates, Fault) {
         let len = self.random.between(1, 6);
-        let updates = self.updates(len, Wanted::Both);
-        Act::Fail(Failing::DiskFull { updates, fault: self.full() })
+        (self.updates(len, Wanted::Both), self.full())
     }
 
     fn failing_write(&mut self) -> Act {

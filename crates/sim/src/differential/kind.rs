@@ -32,6 +32,7 @@ kinds! {
     BatchSync = "batch, synced",
     BatchEmpty = "empty batch",
     BatchLarge = "batch that spans blocks of the log",
+    BatchOfParts = "batch joined from parts",
     BatchOfOneKey = "batch that changes one key many times",
     // Reads of a key.
     Get = "get",
@@ -81,6 +82,7 @@ kinds! {
     // Looks from outside.
     ReadOnlyBeside = "open read-only beside",
     Checkpoint = "checkpoint",
+    CheckpointReadOnly = "checkpoint of a read-only database",
     Verify = "verify",
     RepairCopy = "repair a copy",
     DumpFiles = "dump all files",
@@ -89,8 +91,10 @@ kinds! {
     Refusals = "calls to be refused",
     // Failures.
     DiskFull = "disk full under a write",
+    DiskFullKilled = "disk full under a write, then killed",
     WriteFails = "failing write, tried again after a reopen",
     FlushFails = "failing flush, tried again",
+    FlushFailsKilled = "failing flush, then killed",
     CompactionFails = "failing compaction, tried again",
     ManifestFull = "disk full under the manifest",
     ManifestFails = "failing manifest, then reopen",

@@ -32,6 +32,10 @@ pub enum Act {
         sync: bool,
         through: Handle,
     },
+    /// As a batch that is joined from one batch for each update.
+    WriteParts {
+        updates: Updates,
+    },
     Get {
         key: Key,
         at: Option<usize>,
@@ -148,6 +152,7 @@ pub enum Closing {
 pub enum Look {
     ReadOnlyBeside,
     Checkpoint,
+    CheckpointReadOnly,
     Verify,
     RepairCopy,
     DumpFiles,
@@ -164,6 +169,11 @@ pub enum Failing {
         updates: Updates,
         fault: Fault,
     },
+    /// The process dies before there is space. The failed write shows whole or not at all.
+    DiskFullKilled {
+        updates: Updates,
+        fault: Fault,
+    },
     /// After the failure there are no more writes until a reopen, which shows all of the failed one
     /// or nothing.
     Write {
@@ -173,6 +183,11 @@ pub enum Failing {
     },
     /// Tables that cannot be written are written anew.
     Flush {
+        site: Site,
+        fault: Fault,
+    },
+    /// The process dies before anything is tried again.
+    FlushKilled {
         site: Site,
         fault: Fault,
     },

@@ -14,10 +14,12 @@ impl Run<'_> {
     pub(super) fn fail(&mut self, failing: &Failing) -> Checked {
         let failed = match failing {
             Failing::DiskFull { updates, fault } => self.disk_full(&updates.0, *fault),
+            Failing::DiskFullKilled { updates, fault } => self.disk_full_killed(&updates.0, *fault),
             Failing::Write { updates, site, fault } => {
                 self.failing_write(&updates.0, *site, *fault)
             }
             Failing::Flush { site, fault } => self.twice(*site, *fault, |run| run.db().flush()),
+            Failing::FlushKilled { site, fault } => self.flush_killed(*site, *fault),
             Failing::Compaction { site, fault } => {
                 self.twice(*site, *fault, |run| run.db().compact_range(None, None))
             }
@@ -44,6 +46,19 @@ impl Run<'_> {
         self.write(updates, false, Handle::Own)
     }
 
+    fn disk_full_killed(&mut self, updates: &[Update], fault: Fault) -> Checked {
+        self.faults.fail_from(Site::WalAppend, 1, fault);
+        let written = self.try_write(updates, true, Handle::Own);
+        expect(written.as_ref().is_err_and(Error::is_no_space), || {
+            format!("a write to a full disk: {written:?}")
+        })?;
+        self.shows_the_old(updates)?;
+        self.faults.heal();
+        self.close(Closing::Killed)?;
+        self.open_again()?;
+        self.write_again(updates)
+    }
+
     fn failing_write(&mut self, updates: &[Update], site: Site, fault: Fault) -> Checked {
         self.faults.fail_nth(site, 1, fault);
         for kind in [ErrorKind::Io, ErrorKind::ReadOnly] {
@@ -54,6 +69,12 @@ impl Run<'_> {
         self.faults.heal();
         self.close(Closing::Drop)?;
         self.open_again()?;
+        self.write_again(updates)
+    }
+
+    /// A write of which nobody knows what became of it shows whole or not at all. Written again, it
+    /// shows.
+    fn write_again(&mut self, updates: &[Update]) -> Checked {
         if self.shows_the_old(updates).is_err() {
             self.shows_the_new(updates)?;
         }
@@ -103,6 +124,15 @@ impl Run<'_> {
         self.faults.heal();
         act(self)?;
         self.judge.same(&mut before, &mut self.db().iter()?)
+    }
+
+    fn flush_killed(&mut self, site: Site, fault: Fault) -> Checked {
+        if self.set.is_deterministic() {
+            self.faults.fail_nth(site, 1, fault);
+        }
+        let _ = self.db().flush();
+        self.faults.heal();
+        self.reopen(Closing::Killed, None)
     }
 
     fn failing_manifest(&mut self, site: Site, fault: Fault) -> Checked {

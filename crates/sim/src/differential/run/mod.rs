@@ -189,6 +189,7 @@ impl<'a> Run<'a> {
     fn apply(&mut self, act: &Act) -> Checked {
         match act {
             Act::Write { updates, sync, through } => self.write(&updates.0, *sync, *through),
+            Act::WriteParts { updates } => self.write_parts(&updates.0),
             Act::Get { key, at, how, through } => self.get(&key.0, *at, *how, *through),
             Act::TakeSnapshot { slot } => self.take_snapshot(*slot),
             Act::ReleaseSnapshot { slot } => self.release_snapshot(*slot),
@@ -218,6 +219,7 @@ impl<'a> Run<'a> {
         match look {
             Look::ReadOnlyBeside => self.look_read_only(),
             Look::Checkpoint => self.checkpoint(),
+            Look::CheckpointReadOnly => self.checkpoint_read_only(),
             Look::Verify => self.verify(),
             Look::RepairCopy => self.repair_copy(),
             Look::DumpFiles => self.dump_files(),
@@ -233,6 +235,27 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    fn write_parts(&mut self, updates: &[Update]) -> Checked {
+        let mut whole = WriteBatch::new();
+        for update in updates {
+            whole.append(&self.batch(std::slice::from_ref(update)));
+        }
+        self.db().write(&whole, WriteOptions::default())?;
+        self.reference.write(updates);
+        Ok(())
+    }
+
+    fn batch(&mut self, updates: &[Update]) -> WriteBatch {
+        let mut batch = WriteBatch::new();
+        for (key, value) in updates {
+            match value {
+                Some(value) => batch.put(key, self.judge.bytes(key, *value)),
+                None => batch.delete(key),
+            }
+        }
+        batch
+    }
+
     /// Writes to the database alone.
     fn try_write(
         &mut self,
@@ -240,20 +263,15 @@ impl<'a> Run<'a> {
         sync: bool,
         through: Handle,
     ) -> siltstone::Result<()> {
-        let judge = &mut self.judge;
-        let db = self.db.as_ref().expect("open, save while reopening");
         match (updates, through) {
-            ([(key, None)], Handle::Own) if !sync => db.delete(key),
-            ([(key, Some(value))], Handle::Own) if !sync => db.put(key, judge.bytes(key, *value)),
+            ([(key, None)], Handle::Own) if !sync => self.db().delete(key),
+            ([(key, Some(value))], Handle::Own) if !sync => {
+                let db = self.db.as_ref().expect("open, save while reopening");
+                db.put(key, self.judge.bytes(key, *value))
+            }
             _ => {
-                let mut batch = WriteBatch::new();
-                for (key, value) in updates {
-                    match value {
-                        Some(value) => batch.put(key, judge.bytes(key, *value)),
-                        None => batch.delete(key),
-                    }
-                }
-                elsewhere(db, through, |db| db.write(&batch, WriteOptions { sync }))
+                let batch = self.batch(updates);
+                elsewhere(self.db(), through, |db| db.write(&batch, WriteOptions { sync }))
             }
         }
     }
