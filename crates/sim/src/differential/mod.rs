@@ -79,12 +79,16 @@ impl Default for Args {
     }
 }
 
-/// Runs the campaign. Prints seeds first, and the first failure.
+/// Runs the campaign. Prints the seeds, how often each kind ran, and the first failure.
 pub fn run(args: &Args) -> Report {
     let jobs = Campaign::jobs(args);
     let last = jobs.last().map_or(args.seed, |job| job.seed);
     println!("differential: {} runs, seeds {} to {last}", jobs.len(), args.seed);
     let campaign = Campaign::run(&jobs, args.threads, args.keep.as_deref());
+    for (kind, count) in Kind::ALL.iter().zip(campaign.tally.kinds) {
+        println!("{count:9}  {}", kind.name());
+    }
+    println!("the deepest level that held a table: {}", campaign.tally.deepest);
     if let Some(failure) = &campaign.failure {
         println!("{}", failure.report());
     }
@@ -112,12 +116,8 @@ fn report(args: &Args, campaign: &Campaign) -> Report {
         .figure("faults injected", tally.faults, Goal::None)
         .figure("flushes", tally.flushes, Goal::None)
         .figure("compactions", tally.compactions, Goal::None)
-        .figure("reopens", tally.reopens, Goal::None)
-        .figure("deepest level", u64::from(tally.deepest), Goal::None);
+        .figure("reopens", tally.reopens, Goal::None);
     let rarest = tally.kinds.iter().min().copied().unwrap_or(0);
     report.figure("times the rarest kind ran", rarest, often);
-    for (kind, count) in Kind::ALL.iter().zip(tally.kinds) {
-        report.figure(&format!("kind: {}", kind.name()), count, Goal::None);
-    }
     report
 }

@@ -1,4 +1,4 @@
-//! Randomness that is a function of a seed, and digests, on every machine and in every version.
+//! Randomness that is a function of a seed, on every machine and in every version.
 
 /// SplitMix64: small, and good enough to pick operations.
 #[derive(Clone)]
@@ -39,51 +39,4 @@ fn mixed(mut number: u64) -> u64 {
     number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
-}
-
-/// A hash of all that it was given, in order. Fast, and safe only from accidents.
-#[derive(Clone, Copy, Default)]
-pub struct Digest(u64);
-
-impl Digest {
-    pub fn number(&mut self, number: u64) {
-        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-
-    /// Adds the bytes, and where they end.
-    pub fn bytes(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        words.iter().for_each(|word| self.number(u64::from_le_bytes(*word)));
-        rest.iter().for_each(|byte| self.number(u64::from(*byte)));
-        self.number(bytes.len() as u64);
-    }
-
-    pub fn value(self) -> u64 {
-        mixed(self.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Digest;
-
-    fn digest(parts: &[&[u8]]) -> u64 {
-        let mut digest = Digest::default();
-        parts.iter().for_each(|part| digest.bytes(part));
-        digest.value()
-    }
-
-    #[test]
-    fn every_byte_and_border_counts() {
-        let whole: &[u8] = b"0123456789";
-        assert_eq!(digest(&[whole]), digest(&[whole]));
-        assert_ne!(digest(&[whole]), digest(&[&whole[..9]]));
-        assert_ne!(digest(&[b"ab", b"c"]), digest(&[b"a", b"bc"]));
-        assert_ne!(digest(&[b"", b"a"]), digest(&[b"a", b""]));
-        for at in 0..whole.len() {
-            let mut other = whole.to_vec();
-            other[at] ^= 1;
-            assert_ne!(digest(&[whole]), digest(&[&other]));
-        }
-    }
 }

@@ -11,9 +11,11 @@
 //! A value shorter than that holds as much of it as there is room for.
 
 use std::fmt;
+use std::hash::Hasher;
 
 use super::order::Order;
-use super::random::{Digest, Random};
+use super::random::Random;
+use crate::hash::Mixer;
 
 const HEAD: usize = 16;
 
@@ -77,15 +79,15 @@ impl Scribe {
     }
 
     fn stamp(&self, key: &[u8], value: Value) -> u64 {
-        let mut digest = Digest::default();
-        digest.number(self.seed);
-        digest.number(u64::from(value.tag) << 32 | u64::from(value.len));
+        let mut mixer = Mixer::default();
+        mixer.write_u64(self.seed);
+        mixer.write_u64(u64::from(value.tag) << 32 | u64::from(value.len));
         match self.order {
             // The key asked for and the key found may be spelled differently.
-            Order::Folded => digest.bytes(&key.to_ascii_lowercase()),
-            _ => digest.bytes(key),
+            Order::Folded => mixer.write(&key.to_ascii_lowercase()),
+            _ => mixer.write(key),
         }
-        digest.value()
+        mixer.finish()
     }
 }
 

@@ -1,12 +1,14 @@
 //! Compares what a database shows with what it should show, and sums up all that was shown.
 
+use std::hash::Hasher;
+
 use siltstone::DbIterator;
 
 use crate::differential::operation::ShortKey;
 use crate::differential::order::Order;
-use crate::differential::random::Digest;
 use crate::differential::reference::Entry;
 use crate::differential::value::{Scribe, Value};
+use crate::hash::Mixer;
 
 /// How a database differed from what it should be.
 #[derive(Debug)]
@@ -36,18 +38,18 @@ pub struct Judge {
     pub scribe: Scribe,
     /// The bytes that a value should have.
     expected: Vec<u8>,
-    answers: Digest,
+    answers: Mixer,
 }
 
 impl Judge {
     pub fn new(seed: u64, order: Order) -> Self {
         let scribe = Scribe { seed, order };
-        Judge { scribe, expected: Vec::new(), answers: Digest::default() }
+        Judge { scribe, expected: Vec::new(), answers: Mixer::default() }
     }
 
     /// A digest of every answer so far.
     pub fn answers(&self) -> u64 {
-        self.answers.value()
+        self.answers.finish()
     }
 
     /// The bytes of a value.
@@ -58,8 +60,8 @@ impl Judge {
 
     /// Judges what a get found.
     pub fn got(&mut self, key: &[u8], found: Option<&[u8]>, expected: Option<&Entry>) -> Checked {
-        self.answers.number(u64::from(found.is_some()));
-        self.answers.bytes(found.unwrap_or_default());
+        self.answers.write_u64(u64::from(found.is_some()));
+        self.answers.write(found.unwrap_or_default());
         self.is_value(key, found, expected)
             .map_err(|told| Mismatch(format!("get {}: {told}", ShortKey(key))))
     }
@@ -97,8 +99,8 @@ impl Judge {
         };
         if right {
             let (key, value) = found.unwrap_or_default();
-            self.answers.bytes(key);
-            self.answers.bytes(value);
+            self.answers.write(key);
+            self.answers.write(value);
             return Ok(());
         }
         let found = self.placed(found);

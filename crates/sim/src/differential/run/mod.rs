@@ -8,6 +8,7 @@ mod read;
 mod reopen;
 mod views;
 
+use std::hash::Hasher;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use self::judge::{Checked, Judge, Mismatch, expect};
 use super::kind::Kind;
 use super::operation::{Act, Closing, Handle, Look, Operation, SLOTS, Update};
 use super::option_sets::{OptionSet, Place};
-use super::random::Digest;
 use super::reference::{Flaw, Reference};
+use crate::hash::Mixer;
 use crate::{FaultFs, TempDir};
 
 /// What a run did, beside agreeing with the model.
@@ -93,9 +94,9 @@ pub fn run(
     run.end().map_err(|mismatch| (operations.len(), mismatch))?;
     let answers = run.judge.answers();
     run.trace_calls();
-    run.trace.number(answers);
+    run.trace.write_u64(answers);
     run.tally.faults = run.faults.fired();
-    Ok(Outcome { answers, trace: run.trace.value(), tally: run.tally.clone() })
+    Ok(Outcome { answers, trace: run.trace.finish(), tally: run.tally.clone() })
 }
 
 struct Run<'a> {
@@ -110,7 +111,7 @@ struct Run<'a> {
     snapshots: [Option<(Snapshot, u64)>; SLOTS],
     cursors: [Option<Cursor>; SLOTS],
     judge: Judge,
-    trace: Digest,
+    trace: Mixer,
     tally: Tally,
     _parent: Option<TempDir>,
 }
@@ -147,7 +148,7 @@ impl<'a> Run<'a> {
             snapshots: Default::default(),
             cursors: Default::default(),
             judge: Judge::new(seed, set.order),
-            trace: Digest::default(),
+            trace: Mixer::default(),
             tally: Tally::default(),
             _parent: parent,
         })
@@ -178,10 +179,10 @@ impl<'a> Run<'a> {
 
     fn trace_calls(&mut self) {
         for (site, name) in self.faults.take_trace() {
-            self.trace.number(site as u64);
+            self.trace.write_u64(site as u64);
             // The folders above have names of their own in each run.
             if site != Site::DbParentSync {
-                self.trace.bytes(name.as_bytes());
+                self.trace.write(name.as_bytes());
             }
         }
     }
