@@ -8,6 +8,7 @@
 //! - [`peer`] drives it and siltstone through one interface,
 //! - [`candid`] does so where calls are expected to fail,
 //! - [`model`] is the third opinion: an ordered map,
+//! - [`rivals`] has both do the lists of the differential campaign,
 //! - [`workload`] makes random changes and compares a database with the model.
 #![deny(unsafe_code)]
 
@@ -15,6 +16,7 @@ pub mod candid;
 pub mod leveldb;
 pub mod model;
 pub mod peer;
+pub mod rivals;
 pub mod rng;
 pub mod scratch;
 pub mod workload;

@@ -96,7 +96,7 @@ fn step(rng: &mut Rng) -> Step {
 /// # Panics
 ///
 /// At the first difference; `who` tells whose.
-pub fn check(who: &str, view: &dyn View, model: &Model, rng: &mut Rng) {
+pub fn check(who: &str, view: &dyn View<'_>, model: &Model, rng: &mut Rng) {
     scan(who, view, model, [Step::First, Step::Next]);
     scan(who, view, model, [Step::Last, Step::Prev]);
     for _ in 0..100 {
@@ -109,7 +109,7 @@ pub fn check(who: &str, view: &dyn View, model: &Model, rng: &mut Rng) {
 }
 
 /// Compares a scan from one end to the other.
-fn scan(who: &str, view: &dyn View, model: &Model, [start, onwards]: [Step; 2]) {
+fn scan(who: &str, view: &dyn View<'_>, model: &Model, [start, onwards]: [Step; 2]) {
     let (mut cursor, mut expected) = (view.cursor(), model.cursor());
     let mut step = &start;
     loop {
@@ -124,7 +124,7 @@ fn scan(who: &str, view: &dyn View, model: &Model, [start, onwards]: [Step; 2]) 
 }
 
 /// Compares random steps of one cursor.
-fn walk(who: &str, view: &dyn View, model: &Model, rng: &mut Rng) {
+fn walk(who: &str, view: &dyn View<'_>, model: &Model, rng: &mut Rng) {
     let (mut cursor, mut expected) = (view.cursor(), model.cursor());
     for _ in 0..200 {
         let step = step(rng);

@@ -25,7 +25,7 @@ fn engines_do_the_same_under_a_custom_order() {
 
 /// A state that both databases and the model have kept.
 struct Kept<'a> {
-    views: [Box<dyn View + 'a>; 2],
+    views: [Box<dyn View<'a> + 'a>; 2],
     model: Model,
 }
 
@@ -82,7 +82,7 @@ fn session(dbs: &[Box<dyn Database>; 2], model: &mut Model, rng: &mut Rng) -> us
 }
 
 /// Both views show the model's content, thus each other's.
-fn check_both(views: &[Box<dyn View + '_>; 2], model: &Model, rng: &mut Rng, when: &str) {
+fn check_both<'a>(views: &[Box<dyn View<'a> + 'a>; 2], model: &Model, rng: &mut Rng, when: &str) {
     let [leveldb, siltstone] = views;
     // Both are asked the same.
     workload::check(&format!("LevelDB {when}"), &**leveldb, model, &mut rng.clone());

@@ -15,11 +15,13 @@
 pub mod clock;
 pub mod crash;
 pub mod dice;
+pub mod differential;
 pub mod disk;
 pub mod folder;
 pub mod fs;
 pub mod hash;
 pub mod report;
+pub mod temp_dir;
 pub mod world;
 
 pub use dice::Dice;
@@ -27,4 +29,5 @@ pub use folder::Folder;
 pub use fs::fault::{Fault, FaultFs};
 pub use fs::power::PowerFs;
 pub use report::Report;
+pub use temp_dir::TempDir;
 pub use world::{World, contents, contents_at, put_all, scan, scan_back, synced, unsynced};

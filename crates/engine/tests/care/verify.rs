@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use siltstone::{
-    Background, BloomFilter, Comparator, Db, Env, ErrorKind, FileKind, Options, Verdict,
+    Background, BloomFilter, Comparator, Db, Env, ErrorKind, FileKind, Options, Site, Verdict,
     VerifyReport, WriteBatch, WriteOptions, verify, verify_with,
 };
 
+use crate::support::{Fault, World, synced};
 use crate::{build, load_leveldb, names, names_with, open, options, read, write};
 
 fn check(env: &Env, path: &str) -> VerifyReport {
@@ -123,6 +124,30 @@ fn what_is_missing_is_told() {
         write(&env, &path, &bytes);
     }
     assert!(check(&env, "db").is_ok());
+}
+
+/// A full disk poisoned the newest of two logs. Healing copied both into a new one and removed the
+/// older, which the manifest goes on to name until the next flush; verify called it missing.
+#[test]
+fn a_log_that_healing_replaced_is_not_missing() {
+    let world = World::new();
+    let db = world.open();
+    let value = "v".repeat(40 << 10);
+    for key in ["a", "b"] {
+        synced(&db, key, &value).unwrap();
+    }
+    let before = world.folder.wals();
+    assert_eq!(before.len(), 2);
+    world.faults.fail_nth(Site::WalAppend, 1, Fault::NoSpace);
+    assert!(synced(&db, "c", "").unwrap_err().is_no_space());
+    synced(&db, "c", "").unwrap();
+    assert_eq!(world.folder.wals(), before[1..]);
+    let report = check(&world.env, "/db");
+    assert!(report.is_ok(), "{report}");
+
+    // Without the new log, too, the one that is named is missing.
+    world.folder.remove(&before[1]);
+    assert_eq!(check(&world.env, "/db").problems().count(), 1);
 }
 
 #[test]

@@ -4,7 +4,5 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its stage is over")]
 
 pub mod log_file;
-pub mod temp_dir;
 
 pub use siltstone_sim::*;
-pub use temp_dir::TempDir;

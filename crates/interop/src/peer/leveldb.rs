@@ -72,11 +72,11 @@ impl Database for Opened {
         self.db.get(key).expect("LevelDB gets")
     }
 
-    fn now(&self) -> Box<dyn View + '_> {
+    fn now(&self) -> Box<dyn View<'_> + '_> {
         Box::new(State { opened: self, snapshot: None })
     }
 
-    fn snapshot(&self) -> Box<dyn View + '_> {
+    fn snapshot(&self) -> Box<dyn View<'_> + '_> {
         Box::new(State { opened: self, snapshot: Some(self.db.snapshot()) })
     }
 
@@ -112,12 +112,12 @@ impl State<'_> {
     }
 }
 
-impl View for State<'_> {
+impl<'db> View<'db> for State<'db> {
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.opened.db.get_with(&self.options(), key).expect("LevelDB gets")
     }
 
-    fn cursor(&self) -> Box<dyn Cursor + '_> {
+    fn cursor(&self) -> Box<dyn Cursor + 'db> {
         Box::new(Place(self.opened.db.iter_with(&self.options())))
     }
 }

@@ -143,9 +143,9 @@ pub trait Database {
     /// The value of `key` now.
     fn get(&self, key: &[u8]) -> Option<Vec<u8>>;
     /// The database as it is whenever it is asked.
-    fn now(&self) -> Box<dyn View + '_>;
+    fn now(&self) -> Box<dyn View<'_> + '_>;
     /// The database as it is at this moment.
-    fn snapshot(&self) -> Box<dyn View + '_>;
+    fn snapshot(&self) -> Box<dyn View<'_> + '_>;
     /// Compacts a range of keys, `None` being an open end.
     fn compact(&self, start: Option<&[u8]>, limit: Option<&[u8]>);
     /// A property by its name in LevelDB.
@@ -156,12 +156,12 @@ pub trait Database {
     fn close(self: Box<Self>);
 }
 
-/// A state of a database.
-pub trait View {
+/// A state of a database that lives for `'db`.
+pub trait View<'db> {
     /// The value of `key`.
     fn get(&self, key: &[u8]) -> Option<Vec<u8>>;
-    /// A cursor over the state, standing nowhere yet.
-    fn cursor(&self) -> Box<dyn Cursor + '_>;
+    /// A cursor over the state, standing nowhere yet. It may outlive the view.
+    fn cursor(&self) -> Box<dyn Cursor + 'db>;
 }
 
 /// A place in a view.

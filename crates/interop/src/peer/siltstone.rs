@@ -82,11 +82,11 @@ impl Database for Opened {
         self.db.get(key).expect("siltstone gets")
     }
 
-    fn now(&self) -> Box<dyn View + '_> {
+    fn now(&self) -> Box<dyn View<'_> + '_> {
         Box::new(State { opened: self, snapshot: None })
     }
 
-    fn snapshot(&self) -> Box<dyn View + '_> {
+    fn snapshot(&self) -> Box<dyn View<'_> + '_> {
         Box::new(State { opened: self, snapshot: Some(self.db.snapshot()) })
     }
 
@@ -122,12 +122,12 @@ impl State<'_> {
     }
 }
 
-impl View for State<'_> {
+impl<'db> View<'db> for State<'db> {
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.opened.db.get_with(key, &self.options()).expect("siltstone gets")
     }
 
-    fn cursor(&self) -> Box<dyn Cursor + '_> {
+    fn cursor(&self) -> Box<dyn Cursor + 'db> {
         let cursor = self.opened.db.iter_with(&self.options());
         Box::new(Place(cursor.expect("siltstone iterates")))
     }

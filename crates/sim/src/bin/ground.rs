@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use siltstone::Site;
 use siltstone_sim::crash::campaign::{self, CrashArgs, MutantArgs};
+use siltstone_sim::differential;
 
 #[derive(Parser)]
 #[command(name = "ground", about = "Puts siltstone through crashes, faults and damage, and counts")]
@@ -20,6 +21,8 @@ enum Campaign {
     Mutants(MutantArgs),
     /// Lists the names of all calls that change the disk
     Sites,
+    /// Random operations on many option sets, against a model and against each other
+    Differential(differential::Args),
 }
 
 fn main() -> ExitCode {
@@ -30,5 +33,6 @@ fn main() -> ExitCode {
             Site::ALL.iter().for_each(|site| println!("{}", site.name()));
             ExitCode::SUCCESS
         }
+        Campaign::Differential(args) => differential::run(&args).print(),
     }
 }

@@ -27,4 +27,18 @@ pub(crate) const CAMPAIGNS: &[Campaign] = &[
         soak: "",
         seeds_per_round: 36,
     },
+    Campaign {
+        name: "differential",
+        command: "run -q -p siltstone-sim --bin ground -- differential --seed {seed}",
+        ci: "",
+        soak: "--operations 7200000",
+        seeds_per_round: 20,
+    },
+    Campaign {
+        name: "rivals",
+        command: "run -q -p siltstone-interop --bin rivals -- --seed {seed}",
+        ci: "",
+        soak: "--operations 1200000",
+        seeds_per_round: 200,
+    },
 ];

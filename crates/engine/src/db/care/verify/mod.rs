@@ -17,6 +17,7 @@ pub use report::{FileKind, Verdict, VerifiedFile, VerifyProgress, VerifyReport};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::db::open::files::Files;
+use crate::db::open::wal_replay::one_takes_over;
 use crate::db::options::Options;
 use crate::db::settings::{self, Settings};
 use crate::env::fs::{FileSystem, RandomAccessFile};
@@ -214,13 +215,18 @@ impl Verifier<'_> {
         }
     }
 
-    /// The logs that recovery would replay; the one that the manifest names, there or not.
+    /// The logs that recovery would replay; the one that the manifest names, there or not, unless
+    /// healing has replaced it.
     fn wals_of(&self, recovered: &Recovered) -> Result<Vec<FileNumber>> {
         let mut wals = Files::list(self.fs, self.dir)?.wals();
         wals.retain(|number| recovered.needs_wal(*number));
         // A database that was repaired or copied has none, and says so with a zero.
         let named = recovered.log_number;
-        if named != FileNumber(0) && !wals.contains(&named) {
+        let is_missing = named != FileNumber(0) && !wals.contains(&named);
+        let next = recovered.last_seqno.plus(1);
+        // A log that cannot be read takes over from none; its own check will tell why.
+        let is_replaced = || one_takes_over(self.fs, self.dir, &wals, next).unwrap_or(false);
+        if is_missing && !is_replaced() {
             wals.insert(0, named);
         }
         Ok(wals)

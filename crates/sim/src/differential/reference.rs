@@ -7,12 +7,13 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::operation::{Update, Value};
-use crate::order::Order;
+use super::operation::Update;
+use super::order::Order;
+use super::value::Value;
 
 /// Ways in which the model can be wrong, to prove that the test would notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flaw {
+pub enum Flaw {
     None,
     /// Deletions outside batches are not heeded.
     ForgetsDeletions,
@@ -22,7 +23,7 @@ pub(crate) enum Flaw {
     ReopenLosesTheLastWrite,
 }
 
-pub(crate) struct Reference {
+pub struct Reference {
     order: Order,
     keys: BTreeMap<OrderedKey, Vec<Version>>,
     now: u64,
@@ -40,9 +41,9 @@ struct Version {
 
 /// A key as it was last spelled, and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) key: Box<[u8]>,
-    pub(crate) value: Value,
+pub struct Entry {
+    pub key: Box<[u8]>,
+    pub value: Value,
 }
 
 struct OrderedKey {
@@ -71,12 +72,12 @@ impl PartialEq for OrderedKey {
 impl Eq for OrderedKey {}
 
 impl Reference {
-    pub(crate) fn new(order: Order, flaw: Flaw) -> Self {
+    pub fn new(order: Order, flaw: Flaw) -> Self {
         let (keys, views) = (BTreeMap::new(), BTreeMap::new());
         Reference { order, keys, now: 0, views, flaw, last_key: None }
     }
 
-    pub(crate) fn order(&self) -> Order {
+    pub fn order(&self) -> Order {
         self.order
     }
 
@@ -85,21 +86,21 @@ impl Reference {
     }
 
     /// The moment that a read without a view sees.
-    pub(crate) fn now(&self) -> u64 {
+    pub fn now(&self) -> u64 {
         if self.flaw == Flaw::ViewsMove { u64::MAX } else { self.now }
     }
 
-    pub(crate) fn open_view(&mut self) -> u64 {
+    pub fn open_view(&mut self) -> u64 {
         let view = self.now();
         self.share_view(view);
         view
     }
 
-    pub(crate) fn share_view(&mut self, view: u64) {
+    pub fn share_view(&mut self, view: u64) {
         *self.views.entry(view).or_default() += 1;
     }
 
-    pub(crate) fn close_view(&mut self, view: u64) {
+    pub fn close_view(&mut self, view: u64) {
         let shared = self.views.get_mut(&view).expect("a view is closed once");
         *shared -= 1;
         if *shared == 0 {
@@ -108,7 +109,7 @@ impl Reference {
     }
 
     /// Applies updates in one step.
-    pub(crate) fn write(&mut self, updates: &[Update]) {
+    pub fn write(&mut self, updates: &[Update]) {
         self.now += 1;
         for (key, value) in updates {
             let forgotten = self.flaw == Flaw::ForgetsDeletions && updates.len() == 1;
@@ -142,7 +143,7 @@ impl Reference {
     }
 
     /// The database was closed and opened: there are no views any more.
-    pub(crate) fn reopen(&mut self) {
+    pub fn reopen(&mut self) {
         assert!(self.views.is_empty(), "views end before the database does");
         if let Some(key) = self.last_key.take() {
             self.keys.remove(&self.ordered(&key));
@@ -153,36 +154,43 @@ impl Reference {
         });
     }
 
-    pub(crate) fn get(&self, key: &[u8], view: u64) -> Option<&Entry> {
+    /// The database was destroyed and made again.
+    pub fn clear(&mut self) {
+        assert!(self.views.is_empty(), "views end before the database does");
+        self.keys.clear();
+        self.last_key = None;
+    }
+
+    pub fn get(&self, key: &[u8], view: u64) -> Option<&Entry> {
         seen(self.keys.get(&self.ordered(key))?, view)
     }
 
     /// The first entry at or after `key`.
-    pub(crate) fn at_or_after(&self, key: &[u8], view: u64) -> Option<&Entry> {
+    pub fn at_or_after(&self, key: &[u8], view: u64) -> Option<&Entry> {
         self.forward(Bound::Included(key), view).next()
     }
 
     /// The first entry after `key`.
-    pub(crate) fn after(&self, key: &[u8], view: u64) -> Option<&Entry> {
+    pub fn after(&self, key: &[u8], view: u64) -> Option<&Entry> {
         self.forward(Bound::Excluded(key), view).next()
     }
 
     /// The last entry before `key`.
-    pub(crate) fn before(&self, key: &[u8], view: u64) -> Option<&Entry> {
+    pub fn before(&self, key: &[u8], view: u64) -> Option<&Entry> {
         let end = Bound::Excluded(self.ordered(key));
         let versions = self.keys.range((Bound::Unbounded, end)).map(|(_, versions)| versions);
         versions.rev().find_map(|versions| seen(versions, view))
     }
 
     /// Entries in order from a bound on.
-    pub(crate) fn forward(&self, from: Bound<&[u8]>, view: u64) -> impl Iterator<Item = &Entry> {
+    pub fn forward(&self, from: Bound<&[u8]>, view: u64) -> impl Iterator<Item = &Entry> {
         let from = from.map(|key| self.ordered(key));
         let versions = self.keys.range((from, Bound::Unbounded)).map(|(_, versions)| versions);
         versions.filter_map(move |versions| seen(versions, view))
     }
 
     /// All entries in order.
-    pub(crate) fn entries(&self, view: u64) -> impl DoubleEndedIterator<Item = &Entry> {
+    pub fn entries(&self, view: u64) -> impl DoubleEndedIterator<Item = &Entry> {
         self.keys.values().filter_map(move |versions| seen(versions, view))
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use siltstone::{Comparator, FilterPolicy};
 
 /// How a database orders its keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Order {
     /// LevelDB's default.
     Bytewise,
     /// Backwards, with a comparator that shortens keys as much as it may.
@@ -17,7 +17,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    pub(crate) fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
+    pub fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
         match self {
             Order::Bytewise => a.cmp(b),
             Order::Reverse => b.cmp(a),
@@ -25,7 +25,7 @@ impl Order {
         }
     }
 
-    pub(crate) fn comparator(self) -> Option<Arc<dyn Comparator>> {
+    pub fn comparator(self) -> Option<Arc<dyn Comparator>> {
         match self {
             Order::Bytewise => None,
             Order::Reverse => Some(Arc::new(ReverseComparator)),
@@ -75,7 +75,7 @@ impl Comparator for FoldedComparator {
 }
 
 /// Two bytes of hash for each key, alike for all spellings of a key.
-pub(crate) struct FoldedFilter;
+pub struct FoldedFilter;
 
 impl FoldedFilter {
     fn mark(key: &[u8]) -> [u8; 2] {

@@ -1,6 +1,5 @@
 //! The option sets that each operation list is run against.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -10,26 +9,26 @@ use siltstone::{
     Level0Limits, Options,
 };
 
-use crate::order::{FoldedFilter, Order};
+use super::order::{FoldedFilter, Order};
 
 /// A database is reopened with the options of one of these; 0 is the set's own.
-pub(crate) const VARIANTS: u32 = 6;
+pub const VARIANTS: u32 = 6;
 
 /// Where the files are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
     Memory,
     Disk,
 }
 
 /// A named way to open databases.
-pub(crate) struct OptionSet {
-    pub(crate) name: &'static str,
-    pub(crate) place: Place,
-    pub(crate) background: Background,
-    pub(crate) order: Order,
+pub struct OptionSet {
+    pub name: &'static str,
+    pub place: Place,
+    pub background: Background,
+    pub order: Order,
     /// Keys are made from numbers below this.
-    pub(crate) keys: u32,
+    pub keys: u32,
     adjust: fn(&mut Options),
 }
 
@@ -57,11 +56,11 @@ impl OptionSet {
     }
 
     /// True if a run is a function of its seed alone.
-    pub(crate) fn is_deterministic(&self) -> bool {
+    pub fn is_deterministic(&self) -> bool {
         self.background == ByHand
     }
 
-    pub(crate) fn env(&self) -> Env {
+    pub fn env(&self) -> Env {
         let env = match self.place {
             Memory => Env::memory(),
             Disk => Env { seed: 0, ..Env::posix() },
@@ -72,15 +71,7 @@ impl OptionSet {
         }
     }
 
-    /// The folder of the database, in a folder that is there.
-    pub(crate) fn folder(&self, parent: &Path) -> std::path::PathBuf {
-        match self.place {
-            Memory => "db".into(),
-            Disk => parent.join("db"),
-        }
-    }
-
-    pub(crate) fn options(&self, env: &Env, variant: u32) -> Options {
+    pub fn options(&self, env: &Env, variant: u32) -> Options {
         let mut options = Options {
             create_if_missing: true,
             comparator: self.order.comparator(),
@@ -142,7 +133,7 @@ fn shared_cache() -> Option<Arc<dyn Cache>> {
 }
 
 /// All sets.
-pub(crate) static SETS: [OptionSet; 30] = [
+pub static SETS: [OptionSet; 30] = [
     OptionSet::new("hand-small", Memory, ByHand, small),
     OptionSet::new("hand-tiny", Memory, ByHand, tiny),
     OptionSet::new("hand-tiny-wide", Memory, ByHand, tiny).keys(12_000),
@@ -160,7 +151,7 @@ pub(crate) static SETS: [OptionSet; 30] = [
     OptionSet::new("hand-restart-2-zstd", Memory, ByHand, |options| {
         small(options);
         options.block_restart_interval = 2;
-        options.compression = zstd();
+        options.compression = Compression::ZSTD;
     }),
     OptionSet::new("hand-blocks-of-one", Memory, ByHand, |options| {
         tiny(options);
@@ -228,7 +219,7 @@ pub(crate) static SETS: [OptionSet; 30] = [
         options.compaction_lanes = 1;
         options.max_immutable_memtables = 1;
         options.seek_compaction = true;
-        options.compression = zstd();
+        options.compression = Compression::ZSTD;
     }),
     OptionSet::new("lanes-folded", Memory, Lanes, |options| {
         tiny(options);
@@ -250,7 +241,7 @@ pub(crate) static SETS: [OptionSet; 30] = [
     OptionSet::new("disk-hand-reverse", Disk, ByHand, |options| {
         small(options);
         options.reuse_logs = true;
-        options.compression = zstd();
+        options.compression = Compression::ZSTD;
     })
     .order(Order::Reverse),
     OptionSet::new("disk-lanes-small", Disk, Lanes, |options| {
@@ -286,9 +277,4 @@ impl Clock for CountingClock {
     fn sleep(&self, time: Duration) {
         self.0.fetch_add(time.as_micros() as u64, Relaxed);
     }
-}
-
-/// Zstandard, where it is built in.
-fn zstd() -> Compression {
-    if cfg!(feature = "zstd") { Compression::ZSTD } else { Compression::Snappy }
 }

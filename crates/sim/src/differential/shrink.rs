@@ -8,7 +8,7 @@ const BUDGET: u64 = 6_000_000;
 
 /// The indices of the operations left, ascending, that still make `fails` true. `until` is the
 /// number of operations after which the failure shows.
-pub(crate) fn shrink(until: usize, mut fails: impl FnMut(&[usize]) -> bool) -> Vec<usize> {
+pub fn shrink(until: usize, mut fails: impl FnMut(&[usize]) -> bool) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..until).collect();
     let mut spent = 0;
     let mut part = kept.len().div_ceil(2);
