@@ -113,7 +113,7 @@ fn what_is_missing_is_told() {
         }
         let path = format!("db/{name}");
         let bytes = read(&env, &path);
-        env.file_system.remove_file(path.as_ref(), siltstone::Site::TempRemove).unwrap();
+        env.file_system.remove_file(path.as_ref(), Site::TempRemove).unwrap();
         let report = check(&env, "db");
         assert!(!report.is_ok(), "{name}");
         if name.contains('.') {
@@ -242,7 +242,7 @@ fn beside_a_live_writer_nothing_is_found() {
 fn where_no_database_is_nothing_can_be_verified() {
     let env = Env::memory();
     assert!(verify("db", &options(&env)).unwrap_err().is_not_found());
-    env.file_system.create_dir("db".as_ref(), siltstone::Site::DbDirCreate).unwrap();
+    env.file_system.create_dir("db".as_ref(), Site::DbDirCreate).unwrap();
     write(&env, "db/notes", b"x");
     let error = verify("db", &options(&env)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
