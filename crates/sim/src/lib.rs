@@ -26,7 +26,7 @@ pub mod world;
 
 pub use dice::Dice;
 pub use folder::Folder;
-pub use fs::fault::{Fault, FaultFs};
+pub use fs::fault::{Fault, FaultFs, Op};
 pub use fs::power::PowerFs;
 pub use report::Report;
 pub use temp_dir::TempDir;
