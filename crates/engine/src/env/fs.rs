@@ -4,6 +4,10 @@
 //!
 //! What an implementation promises, and no more: a successful `sync` makes a file's bytes and size
 //! durable; a successful `sync_dir` makes a folder's entries durable. Nothing orders unsynced work.
+//!
+//! Calls that were interrupted (EINTR), or that did only a part, are an implementation's business: it
+//! goes on until they are done or have failed. The engine tries no call again for such a reason; an
+//! interruption that does come up counts as any other I/O error.
 
 use std::path::Path;
 use std::sync::Arc;
