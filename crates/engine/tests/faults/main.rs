@@ -8,5 +8,6 @@ mod full_disk;
 mod io_errors;
 mod order;
 mod power_cuts;
+mod short_reads;
 #[path = "../support/mod.rs"]
 mod support;
