@@ -17,6 +17,7 @@ pub mod crash;
 pub mod dice;
 pub mod differential;
 pub mod disk;
+pub mod faults;
 pub mod folder;
 pub mod fs;
 pub mod hash;

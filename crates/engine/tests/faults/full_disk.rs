@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use siltstone::{Background, Env, ErrorKind, Event, EventListener, Site};
 
-use crate::endurance::{Promises, open};
+use crate::promises::{Promises, open};
 use crate::support::{Fault, PowerFs, World, contents, synced, unsynced};
 
 /// Writes against `fault` at `site`, from the first call on, and then without it. What only happens

@@ -3,7 +3,7 @@
 
 use siltstone::{Db, ErrorKind, Site};
 
-use crate::endurance::{Promises, open};
+use crate::promises::{Promises, open};
 use crate::support::{Fault, World, contents, synced, unsynced};
 
 /// Writes are refused with the first cause, and reads go on.
