@@ -17,6 +17,7 @@ pub mod crash;
 pub mod dice;
 pub mod differential;
 pub mod disk;
+pub mod faults;
 pub mod folder;
 pub mod fs;
 pub mod hash;
@@ -26,7 +27,7 @@ pub mod world;
 
 pub use dice::Dice;
 pub use folder::Folder;
-pub use fs::fault::{Fault, FaultFs};
+pub use fs::fault::{Fault, FaultFs, Op};
 pub use fs::power::PowerFs;
 pub use report::Report;
 pub use temp_dir::TempDir;

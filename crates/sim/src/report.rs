@@ -56,6 +56,11 @@ impl Report {
         self
     }
 
+    /// The value of a figure; 0 if there is none of that name.
+    pub fn value(&self, name: &str) -> u64 {
+        self.figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
+    }
+
     /// True if every goal was met.
     pub fn passed(&self) -> bool {
         self.figures.iter().all(|figure| figure.goal.met_by(figure.value))

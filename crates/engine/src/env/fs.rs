@@ -4,11 +4,15 @@
 //!
 //! What an implementation promises, and no more: a successful `sync` makes a file's bytes and size
 //! durable; a successful `sync_dir` makes a folder's entries durable. Nothing orders unsynced work.
+//!
+//! Calls that were interrupted (EINTR), or that did only a part, are an implementation's business: it
+//! goes on until they are done or have failed. The engine tries no call again for such a reason; an
+//! interruption that does come up counts as any other I/O error.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::site::Site;
 
 /// Files and folders by path. Errors name the path.
@@ -78,7 +82,8 @@ pub trait WritableFile: Send {
 /// name is removed.
 pub trait RandomAccessFile: Send + Sync {
     /// Fills `buf` from `offset` on; returns fewer bytes only at the file's end, and none past it,
-    /// however large `offset` is. Bytes appended since the file was opened are seen.
+    /// however large `offset` is. Bytes appended since the file was opened are seen. Where fewer bytes
+    /// come than [`len`](Self::len) tells of, the caller has an error: nobody makes our files shorter.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
 
     /// The file's length when it was opened (files being read do not grow, save a live WAL).
@@ -96,9 +101,25 @@ pub trait RandomAccessFile: Send + Sync {
 /// A held lock; dropping it releases it.
 pub trait FileLock: Send + Sync {}
 
+/// As [`read_at`](RandomAccessFile::read_at), of bytes that were there when the file was opened: a file
+/// that now ends before them was cut short by somebody, or the disk makes it seem so. To take that for
+/// the file's end would lose what a log or a manifest says there.
+pub(crate) fn read_there(
+    file: &dyn RandomAccessFile,
+    buf: &mut [u8],
+    offset: u64,
+) -> Result<usize> {
+    let read = file.read_at(buf, offset)?;
+    let there = file.len().saturating_sub(offset).min(buf.len() as u64);
+    if (read as u64) < there {
+        let message = format!("read: {read} bytes, expected {there}: the file has become shorter");
+        return Err(Error::new(ErrorKind::Io, message).at(offset).in_file(file.path()));
+    }
+    Ok(read)
+}
+
 /// Reads a whole file of at most `bytes_max` bytes.
 pub(crate) fn read_whole(fs: &dyn FileSystem, path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
-    use crate::base::error::Error;
     let file = fs.open(path)?;
     if file.len() > bytes_max {
         let message = format!("file has {} bytes, more than {bytes_max}", file.len());
@@ -106,7 +127,7 @@ pub(crate) fn read_whole(fs: &dyn FileSystem, path: &Path, bytes_max: u64) -> Re
     }
     // The length is bounded above, so it fits a usize.
     let mut bytes = vec![0; file.len() as usize];
-    let read = file.read_at(&mut bytes, 0)?;
+    let read = read_there(&*file, &mut bytes, 0)?;
     bytes.truncate(read);
     Ok(bytes)
 }

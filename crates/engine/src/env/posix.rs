@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, OFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Flock, FlockType};
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -164,7 +164,7 @@ impl WritableFile for PosixWriter {
     }
 
     fn sync(&mut self, _: Site) -> Result<()> {
-        // `fdatasync` covers the size as well; on Apple's systems the library asks for F_FULLFSYNC.
+        // Goes on after interruptions. `fdatasync` covers the size as well; on Apple's systems the library asks for F_FULLFSYNC.
         let synced = self.open_file().sync_data();
         synced.map_err(|cause| Error::io("sync", &self.path, cause))
     }
@@ -183,22 +183,28 @@ struct PosixReader {
     path: PathBuf,
 }
 
+/// Fills `buf` with what `read` gives, from so many bytes on, through short reads and interruptions.
+fn fill(buf: &mut [u8], read: impl Fn(&mut [u8], usize) -> io::Result<usize>) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buf.len() {
+        match read(&mut buf[filled..], filled) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(filled)
+}
+
 impl RandomAccessFile for PosixReader {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         if offset.saturating_add(buf.len() as u64) > i64::MAX as u64 {
             // The system's offsets are signed: no file reaches here, and asking is an error.
             return Ok(0);
         }
-        let mut filled = 0;
-        while filled < buf.len() {
-            match self.file.read_at(&mut buf[filled..], offset + filled as u64) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-                Err(cause) => return Err(Error::io("read", &self.path, cause).at(offset)),
-            }
-        }
-        Ok(filled)
+        let read = fill(buf, |rest, filled| self.file.read_at(rest, offset + filled as u64));
+        read.map_err(|cause| Error::io("read", &self.path, cause).at(offset))
     }
 
     fn len(&self) -> u64 {
@@ -253,7 +259,8 @@ fn lock_file(path: &Path) -> Result<Box<dyn FileLock>> {
         return Err(locked(path, "already held by process"));
     }
 
-    match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+    let exclusive = FlockOperation::NonBlockingLockExclusive;
+    match retry_on_intr(|| rustix::fs::fcntl_lock(&file, exclusive)) {
         Ok(()) => {}
         Err(Errno::AGAIN | Errno::ACCESS) => {
             return Err(locked(
@@ -313,6 +320,30 @@ mod tests {
         for errno in [Errno::IO, Errno::NOSPC, Errno::BADF, Errno::ACCESS, Errno::NOENT] {
             assert!(!is_unsupported(&errno.into()), "{errno}");
         }
+    }
+
+    /// Appends and syncs go through `write_all` and `sync_data`, which do the same.
+    #[test]
+    fn interruptions_and_short_reads_do_not_reach_the_engine() {
+        let calls = std::cell::Cell::new(0);
+        let read = |rest: &mut [u8], filled: usize| {
+            calls.set(calls.get() + 1);
+            match (calls.get() % 3, b"content".get(filled)) {
+                (0, _) => Err(Errno::INTR.into()),
+                (_, None) => Ok(0),
+                (_, Some(byte)) => {
+                    rest[0] = *byte;
+                    Ok(1)
+                }
+            }
+        };
+        let mut buf = [0; 10];
+        assert_eq!(fill(&mut buf, read).unwrap(), 7);
+        assert_eq!(&buf[..7], b"content");
+        let broken = |_: &mut [u8], filled| {
+            if filled < 3 { Ok(1) } else { Err(Errno::IO.into()) }
+        };
+        assert_eq!(fill(&mut buf, broken).unwrap_err().raw_os_error(), Some(5));
     }
 
     #[test]

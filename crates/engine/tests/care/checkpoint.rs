@@ -132,15 +132,11 @@ fn a_failed_one_leaves_nothing() {
             db.flush().unwrap();
             db.wait_for_background().unwrap();
             faults.fail_nth(site, 1, fault);
-            // Syncing the folders above is best effort past the first failure.
-            let refused = db.checkpoint("copy").is_err();
+            assert!(db.checkpoint("copy").is_err(), "{site:?}");
             assert_eq!(faults.fired(), 1, "{site:?}");
-            assert_eq!(refused, site != Site::DbParentSync, "{site:?}");
-            if refused {
-                assert!(!exists(&env, "copy/CURRENT"), "{site:?} {fault:?}");
-                faults.heal();
-                db.checkpoint("copy").unwrap();
-            }
+            assert!(!exists(&env, "copy/CURRENT"), "{site:?} {fault:?}");
+            faults.heal();
+            db.checkpoint("copy").unwrap();
             assert_eq!(content(&open(&env, "copy")), map);
         }
     }

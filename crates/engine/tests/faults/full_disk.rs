@@ -5,10 +5,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use siltstone::{Background, ErrorKind, Event, EventListener, Site};
+use siltstone::{Background, Env, ErrorKind, Event, EventListener, Site};
 
-use crate::endurance::{Promises, open};
-use crate::support::{Fault, World, contents, synced, unsynced};
+use crate::promises::{Promises, open};
+use crate::support::{Fault, PowerFs, World, contents, synced, unsynced};
 
 /// Writes against `fault` at `site`, from the first call on, and then without it. What only happens
 /// after another failure is led up to by `first`, which fails once.
@@ -185,4 +185,26 @@ fn logs_that_are_never_synced_do_not_stay_open() {
     let open_logs = world.faults.calls(Site::WalCreate) - world.faults.calls(Site::WalClose);
     assert!(world.faults.calls(Site::WalCreate) > 40);
     assert!(open_logs <= 5, "{open_logs} logs are open");
+}
+
+/// `close` had nothing to sync in a log that had failed, and so nothing to complain about: writes that
+/// it should have made durable were gone after a power cut, and nobody had been told. Now it heals the
+/// log, or says that it cannot.
+#[test]
+fn closing_after_the_disk_was_full_syncs_all_or_says_so() {
+    for is_healed in [true, false] {
+        let power = PowerFs::new(Env::memory().file_system);
+        let world = World::on(power.clone());
+        let db = world.open();
+        unsynced(&db, "a", "1").unwrap();
+        world.faults.fail_from(Site::WalAppend, 1, Fault::Full(9));
+        unsynced(&db, "b", "2").unwrap_err();
+        if is_healed {
+            world.faults.heal();
+        }
+        let closed = db.close();
+        let left = World::with_files(&power.after_power_cut(&world.folder.dir));
+        assert_eq!(contents(&left.open()).len(), usize::from(is_healed));
+        assert_eq!(closed.is_ok(), is_healed, "{closed:?}");
+    }
 }

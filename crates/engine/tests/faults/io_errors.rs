@@ -3,7 +3,7 @@
 
 use siltstone::{Db, ErrorKind, Site};
 
-use crate::endurance::{Promises, open};
+use crate::promises::{Promises, open};
 use crate::support::{Fault, World, contents, synced, unsynced};
 
 /// Writes are refused with the first cause, and reads go on.
@@ -15,7 +15,7 @@ fn assert_read_only(db: &Db, count: usize, when: &str) {
         {
             let error = refused.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ReadOnly, "{when}: {error}");
-            assert!(error.to_string().contains("injected fault"), "{when}: {error}");
+            assert!(error.to_string().contains("os error 5"), "{when}: {error}");
             assert!(error.to_string().contains("reopen"), "{when}: {error}");
             let cause = std::error::Error::source(&error);
             assert!(cause.is_some(), "{when}: the first cause is its source");

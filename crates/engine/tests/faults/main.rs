@@ -3,10 +3,12 @@
 //! `db_test` and `corruption_test`.
 #![expect(clippy::unwrap_used, reason = "cases are functions that the tests call")]
 
-mod endurance;
 mod full_disk;
 mod io_errors;
 mod order;
 mod power_cuts;
+mod promises;
+mod short_reads;
 #[path = "../support/mod.rs"]
 mod support;
+mod sweep;

@@ -1,11 +1,12 @@
 //! LevelDB's `fault_injection_test`: what was not synced is lost, also names that were not; all
 //! that a synced write promised is there, and the rest is a prefix.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use siltstone::{Db, Env};
+use siltstone::{Db, Env, Options, Site};
 
-use crate::support::{PowerFs, World, contents, synced, unsynced};
+use crate::support::{Fault, PowerFs, World, contents, synced, unsynced};
 
 struct Cut {
     world: World,
@@ -113,4 +114,46 @@ fn a_power_cut_after_each_background_step() {
             break;
         }
     }
+}
+
+/// Whatever went wrong when the name of a new folder was synced was taken for a folder that is closed
+/// to us: synced writes were gone with the folder after a power cut. So were checkpoints and repairs
+/// that had succeeded.
+#[test]
+fn a_folder_whose_name_is_not_durable_holds_no_database() {
+    for fault in [Fault::Io, Fault::Denied, Fault::NoSpace, Fault::TooManyFiles] {
+        let cut = Cut::new();
+        cut.world.faults.fail_nth(Site::DbParentSync, 1, fault);
+        cut.world.try_open().unwrap_err();
+        let db = open(&cut.world);
+        synced(&db, "a", "1").unwrap();
+        assert_eq!(contents(&open(&cut.after().world)).len(), 1, "{fault:?}");
+
+        for level in 1..=3 {
+            let copy = Path::new("/copies/of/db");
+            cut.world.faults.fail_nth(Site::DbParentSync, level, fault);
+            db.checkpoint(copy).unwrap_err();
+            assert!(Db::open_read_only(copy, cut.world.options()).is_err());
+            if level == 1 {
+                // Only folders that were made count: those above were there the second time.
+                cut.world.faults.heal();
+                db.checkpoint(copy).unwrap();
+                assert!(!cut.power.after_power_cut(copy).is_empty(), "{fault:?}");
+                siltstone::destroy(copy, &cut.world.options()).unwrap();
+            }
+            cut.world.folder.fs.remove_dir(Path::new("/copies/of"), Site::TempRemove).unwrap();
+            cut.world.folder.fs.remove_dir(Path::new("/copies"), Site::TempRemove).unwrap();
+        }
+    }
+}
+
+/// The folder may be there, and its parent closed to us.
+#[test]
+fn a_folder_that_was_there_may_lie_in_one_that_is_closed() {
+    let cut = Cut::new();
+    cut.world.folder.fs.create_dir(&cut.world.folder.dir, Site::DbDirCreate).unwrap();
+    cut.world.faults.fail_from(Site::DbParentSync, 1, Fault::Denied);
+    synced(&open(&cut.world), "a", "1").unwrap();
+    let options = Options { create_if_missing: false, ..cut.world.options() };
+    Db::open(&cut.world.folder.dir, options).unwrap();
 }

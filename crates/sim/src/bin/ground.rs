@@ -19,6 +19,8 @@ struct Cli {
 enum Campaign {
     Crash(CrashArgs),
     Mutants(MutantArgs),
+    /// Fails every call of representative workloads, in every way, and checks what comes of it
+    Faults(siltstone_sim::faults::Args),
     /// Lists the names of all calls that change the disk
     Sites,
     /// Random operations on many option sets, against a model and against each other
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     match Cli::parse().campaign {
         Campaign::Crash(args) => campaign::crash(&args).print(),
         Campaign::Mutants(args) => campaign::mutants(&args).print(),
+        Campaign::Faults(args) => siltstone_sim::faults::run(&args).print(),
         Campaign::Sites => {
             Site::ALL.iter().for_each(|site| println!("{}", site.name()));
             ExitCode::SUCCESS

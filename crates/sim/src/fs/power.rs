@@ -2,7 +2,7 @@
 //! names that a sync of their folder made durable, and nothing more. It is the meanest disk that
 //! keeps the promises of [`FileSystem`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,6 +23,8 @@ struct State {
     files: Vec<File>,
     live: BTreeMap<PathBuf, usize>,
     durable: BTreeMap<PathBuf, usize>,
+    /// Folders that the next power cut takes away, whatever was synced inside.
+    new_folders: BTreeSet<PathBuf>,
 }
 
 #[derive(Default)]
@@ -49,12 +51,14 @@ impl PowerFs {
             file.synced = file.bytes.len();
         }
         state.durable = state.live.clone();
+        state.new_folders.clear();
     }
 
     /// The files that a power cut now would leave in `dir`.
     pub fn after_power_cut(&self, dir: &Path) -> Vec<(String, Vec<u8>)> {
         let state = self.disk.state();
-        let inside = state.durable.iter().filter(|(path, _)| path.parent() == Some(dir));
+        let is_kept = dir.ancestors().all(|folder| !state.new_folders.contains(folder));
+        let inside = state.durable.iter().filter(|(path, _)| is_kept && path.parent() == Some(dir));
         let left = inside.map(|(path, file)| {
             let file = &state.files[*file];
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -87,11 +91,17 @@ impl FileSystem for PowerFs {
     }
 
     fn create_dir(&self, dir: &Path, site: Site) -> Result<()> {
-        self.inner.create_dir(dir, site)
+        let is_new = |dir: &&Path| self.inner.metadata(dir).is_err();
+        let new: Vec<PathBuf> = dir.ancestors().take_while(is_new).map(Path::to_owned).collect();
+        self.inner.create_dir(dir, site)?;
+        self.disk.state().new_folders.extend(new);
+        Ok(())
     }
 
     fn remove_dir(&self, dir: &Path, site: Site) -> Result<()> {
-        self.inner.remove_dir(dir, site)
+        self.inner.remove_dir(dir, site)?;
+        self.disk.state().new_folders.remove(dir);
+        Ok(())
     }
 
     fn remove_file(&self, path: &Path, site: Site) -> Result<()> {
@@ -122,6 +132,7 @@ impl FileSystem for PowerFs {
         self.inner.sync_dir(dir, site)?;
         let mut state = self.disk.state();
         let state = &mut *state;
+        state.new_folders.retain(|folder| folder.parent() != Some(dir));
         state.durable.retain(|path, _| path.parent() != Some(dir));
         let inside = state.live.iter().filter(|(path, _)| path.parent() == Some(dir));
         state.durable.extend(inside.map(|(path, file)| (path.clone(), *file)));

@@ -41,4 +41,11 @@ pub(crate) const CAMPAIGNS: &[Campaign] = &[
         soak: "--operations 1200000",
         seeds_per_round: 200,
     },
+    Campaign {
+        name: "faults",
+        command: "run -q -p siltstone-sim --bin ground -- faults --seed {seed}",
+        ci: "",
+        soak: "--chances 5000",
+        seeds_per_round: 1,
+    },
 ];

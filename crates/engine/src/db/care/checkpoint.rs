@@ -13,7 +13,7 @@ use crate::db::background::flush::write_memtable;
 use crate::db::care::fresh::{Content, Fresh};
 use crate::db::core::Core;
 use crate::db::handle::Db;
-use crate::env::fs::{RandomAccessFile, WritableFile};
+use crate::env::fs::{RandomAccessFile, WritableFile, read_there};
 use crate::env::site::Site;
 use crate::format::filename::{FileName, FileNumber};
 use crate::format::table::TableBuilder;
@@ -140,7 +140,7 @@ fn copy_file(source: &dyn RandomAccessFile, mut copy: Box<dyn WritableFile>) -> 
     let mut piece = vec![0; COPY_BYTES];
     let mut offset = 0;
     loop {
-        let read = source.read_at(&mut piece, offset)?;
+        let read = read_there(source, &mut piece, offset)?;
         if read == 0 {
             break;
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::SeqNo;
 use crate::db::background::install::snapshot_of;
-use crate::db::open::sync_parents;
+use crate::db::open::{missing_folders, sync_parents};
 use crate::env::fs::{FileLock, FileSystem};
 use crate::env::site::Site;
 use crate::format::filename::{FileName, FileNumber};
@@ -23,8 +23,8 @@ use crate::version::manifest_log::ManifestLog;
 pub(crate) struct Fresh {
     fs: Arc<dyn FileSystem>,
     dir: PathBuf,
-    /// The folder was not there before.
-    made: bool,
+    /// So many folders were not there before: this one, and some above it.
+    made: usize,
     lock: Box<dyn FileLock>,
 }
 
@@ -41,11 +41,12 @@ impl Fresh {
     /// Makes the folder, unless it is there and empty, and locks it. `site` is that of making it.
     pub(crate) fn begin(fs: &Arc<dyn FileSystem>, dir: &Path, site: Site) -> Result<Self> {
         let made = match fs.metadata(dir) {
-            Ok(found) if found.is_dir => false,
+            Ok(found) if found.is_dir => 0,
             Ok(_) => return Err(not_free(dir)),
             Err(error) if error.is_not_found() => {
+                let missing = missing_folders(&**fs, dir)?;
                 fs.create_dir(dir, site)?;
-                true
+                missing
             }
             Err(error) => return Err(error),
         };
@@ -54,7 +55,7 @@ impl Fresh {
         let lock = fs.lock(&FileName::Lock.in_dir(dir), Site::LockCreate)?;
         let fresh = Fresh { fs: Arc::clone(fs), dir: dir.to_owned(), made, lock };
         check_empty(&**fs, dir)?;
-        let named = sync_parents(&**fs, dir);
+        let named = sync_parents(&**fs, dir, made);
         fresh.settle(named)
     }
 
@@ -94,7 +95,7 @@ impl Fresh {
                 remove(&name);
             }
         }
-        if self.made {
+        if self.made > 0 {
             remove(&FileName::Lock.to_string());
             let _ = self.fs.remove_dir(&self.dir, Site::TempRemove);
         }

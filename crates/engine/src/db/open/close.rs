@@ -26,7 +26,7 @@ impl Core {
         failed.map_or(synced, Err)
     }
 
-    /// Syncs what is in the logs. After a failure of theirs there is nothing left to sync.
+    /// Syncs what is in the logs.
     fn sync_log(&self) -> Result<()> {
         let Some(queue) = &self.queue else { return Ok(()) };
         let nothing = Request { body: &[], count: 0, sync: true };
@@ -37,8 +37,13 @@ impl Core {
     }
 
     fn sync_committer(&self, committer: &mut Committer) -> Result<()> {
-        let poisoned =
-            committer.wal.is_poisoned() || committer.older.iter().any(|wal| wal.is_poisoned());
-        if poisoned { Ok(()) } else { committer.sync(self) }
+        if !committer.is_poisoned() {
+            return committer.sync(self);
+        }
+        if self.state.lock().failed.is_some() {
+            return Ok(()); // Which is told instead.
+        }
+        // The disk was full. If it still is, nobody may take what was not synced for safe.
+        self.heal(committer)
     }
 }

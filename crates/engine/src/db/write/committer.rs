@@ -78,6 +78,11 @@ impl Committer {
         Ok(())
     }
 
+    /// True if a log has failed: only [healing](Core::heal) makes these writes durable.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.wal.is_poisoned() || self.older.iter().any(Wal::is_poisoned)
+    }
+
     /// Inserts a write whose append (and sync) succeeded.
     pub(crate) fn insert(&mut self, first: SeqNo, body: &[u8]) -> SeqNo {
         let mut seqno = first;

@@ -17,7 +17,7 @@ use crate::memtable::MemTable;
 impl Core {
     /// Returns when the memtable may take the write.
     pub(crate) fn make_room(&self, committer: &mut Committer, bytes: usize) -> Result<()> {
-        if committer.wal.is_poisoned() || committer.older.iter().any(Wal::is_poisoned) {
+        if committer.is_poisoned() {
             self.refuse_if_failed()?;
             self.heal(committer)?;
         }

@@ -14,7 +14,7 @@
 
 use super::{BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, Header, LAST};
 use crate::base::error::Result;
-use crate::env::fs::RandomAccessFile;
+use crate::env::fs::{RandomAccessFile, read_there};
 
 const PAYLOAD_BYTES: usize = 12;
 const COUNT_BYTES: usize = 4;
@@ -38,7 +38,7 @@ pub(crate) fn find_sync_mark(file: &dyn RandomAccessFile, from: u64) -> Result<O
     let mut block_offset = from - from % BLOCK_BYTES as u64;
     let mut start = (from - block_offset) as usize;
     loop {
-        let read = file.read_at(&mut window, block_offset)?;
+        let read = read_there(file, &mut window, block_offset)?;
         let found = window.get(..read).and_then(|window| mark_in_block(window, start));
         if let Some(at) = found {
             return Ok(Some(block_offset + at as u64));

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use super::{BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, Header, LAST, MIDDLE, ZERO};
 use crate::base::error::Result;
-use crate::env::fs::RandomAccessFile;
+use crate::env::fs::{RandomAccessFile, read_there};
 
 const BROKEN: &str = "error in middle of record";
 const UNFINISHED: &str = "partial record without end";
@@ -265,7 +265,7 @@ impl RecordReader {
         self.block_offset += self.block.len() as u64;
         self.at = 0;
         self.block.resize(BLOCK_BYTES, 0);
-        let read = self.file.read_at(&mut self.block, self.block_offset);
+        let read = read_there(&*self.file, &mut self.block, self.block_offset);
         if read.is_err() {
             self.block.clear(); // Nothing in it is the file's.
         }

@@ -8,7 +8,7 @@ use crate::base::checksum;
 use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::key;
-use crate::env::fs::RandomAccessFile;
+use crate::env::fs::{RandomAccessFile, read_there};
 use crate::format::table::TRAILER_BYTES;
 use crate::format::table::block::Block;
 use crate::format::table::fetch::{Verify, unpack};
@@ -99,7 +99,7 @@ impl Window<'_> {
         let len = self.bytes.len();
         self.bytes.resize(len + PIECE_BYTES, 0);
         let piece = self.bytes.get_mut(len..).unwrap_or_default();
-        let read = self.file.read_at(piece, self.start + len as u64);
+        let read = read_there(self.file, piece, self.start + len as u64);
         self.bytes.truncate(len + *read.as_ref().unwrap_or(&0));
         read.map(|read| read > 0)
     }
