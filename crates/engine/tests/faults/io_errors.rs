@@ -1,7 +1,9 @@
 //! I/O errors (rule R6): a failed sync or append of the log or the manifest is final, and nothing
 //! touches that file again; tables are written anew.
 
-use siltstone::{Db, ErrorKind, Site};
+use std::sync::{Arc, Mutex};
+
+use siltstone::{Db, ErrorKind, Event, EventListener, Site};
 
 use crate::promises::{Promises, open};
 use crate::support::{Fault, World, contents, synced, unsynced};
@@ -97,6 +99,25 @@ fn a_failed_manifest_is_left_alone() {
             assert_eq!(contents(&world.open()).len(), 2, "{when}");
         }
     }
+}
+
+/// Listeners were told of a retry that never came.
+#[test]
+fn a_failed_manifest_is_not_told_as_one_that_is_tried_again() {
+    struct Told(Mutex<Vec<bool>>);
+    impl EventListener for Told {
+        fn on_event(&self, event: &Event) {
+            if let Event::BackgroundError { retries, .. } = event {
+                self.0.lock().unwrap().push(*retries);
+            }
+        }
+    }
+    let (world, told) = (World::new(), Arc::new(Told(Mutex::default())));
+    let db = world.open_with(|options| options.listeners.push(told.clone()));
+    synced(&db, "a", "1").unwrap();
+    world.faults.fail_nth(Site::ManifestAppend, 1, Fault::Io);
+    db.flush().unwrap_err();
+    assert_eq!(*told.0.lock().unwrap(), [false]);
 }
 
 /// A table is written again, from memory or from its inputs, under a new number.

@@ -138,7 +138,9 @@ impl Core {
             return Worked::Idle;
         }
         let retries = matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Io);
-        self.tell_background_error(&error, retries);
+        // A manifest whose append failed has ended writing already, whatever it failed of.
+        let ended = self.state.lock().failed.is_some();
+        self.tell_background_error(&error, retries && !ended);
         if !retries {
             self.fail(error);
             return Worked::Idle;
