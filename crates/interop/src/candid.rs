@@ -1,12 +1,12 @@
 //! Both engines with nothing hidden: every call tells its error, as text. Used by tests in which
 //! calls fail, or succeed where they should not.
 //!
-//! All writes are synced: what is acknowledged here is promised.
+//! All writes are synced, unless the caller chooses: what is acknowledged here is promised.
 
 use std::path::Path;
 
 use crate::leveldb;
-use crate::peer::Engine;
+use crate::peer::{Change, Durability, Engine};
 
 /// The engine's own words.
 pub type Result<T> = std::result::Result<T, String>;
@@ -89,6 +89,33 @@ impl Candid {
         }
     }
 
+    /// Makes the changes as one batch.
+    pub fn write(&self, changes: &[Change], durability: Durability) -> Result<()> {
+        let sync = durability == Durability::Synced;
+        match self {
+            Candid::LevelDb(db) => {
+                let mut batch = db.batch();
+                for change in changes {
+                    match change {
+                        Change::Put(key, value) => batch.put(key, value),
+                        Change::Delete(key) => batch.delete(key),
+                    }
+                }
+                db.write(&mut batch, leveldb::WriteOptions { sync }).map_err(text)
+            }
+            Candid::Siltstone(db) => {
+                let mut batch = siltstone::WriteBatch::new();
+                for change in changes {
+                    match change {
+                        Change::Put(key, value) => batch.put(key, value),
+                        Change::Delete(key) => batch.delete(key),
+                    }
+                }
+                db.write(&batch, siltstone::WriteOptions { sync }).map_err(text)
+            }
+        }
+    }
+
     /// The value of `key`.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self {
@@ -113,6 +140,17 @@ impl Candid {
             Candid::Siltstone(db) => scan_ours(db, &mut pairs).map_err(text),
         };
         (pairs, end)
+    }
+
+    /// Closes the database. LevelDB's C API does not tell whether it could.
+    pub fn close(self) -> Result<()> {
+        match self {
+            Candid::LevelDb(db) => {
+                db.close();
+                Ok(())
+            }
+            Candid::Siltstone(db) => db.close().map_err(text),
+        }
     }
 
     /// Compacts the keys from the one to the other. LevelDB's C API does not tell whether it could.

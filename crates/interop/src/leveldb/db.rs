@@ -78,6 +78,11 @@ impl Db {
         })
     }
 
+    /// An empty write batch.
+    pub fn batch(&self) -> WriteBatch {
+        WriteBatch::new(self.symbols)
+    }
+
     /// Applies `batch`, which may be used again.
     pub fn write(&self, batch: &mut WriteBatch, options: WriteOptions) -> Result<()> {
         let options = self.write_options(options);
