@@ -1,18 +1,43 @@
 //! Locks and signals. No other file names `std`'s locks, so that ranks are checked here and a
-//! simulator can take their place.
+//! simulator can take their place: `--cfg loom` and `--cfg shuttle` build everything on the types of
+//! those two, which explore schedules.
 //!
 //! **Concurrency.** Every [`Mutex`] has a [`Rank`]; a thread takes locks in rising rank only. Debug
 //! builds assert it. A panic while a lock is held does not poison it: the engine's invariants are
 //! kept by construction of the guarded state, and a poisoned lock would turn one failed callback
 //! into a process that can no longer close its database.
 
-use std::ops::{Deref, DerefMut};
-pub(crate) use std::sync::OnceLock;
-use std::time::Duration;
+mod swap;
 
-/// The atomics of lock-free structures, swapped for Loom's when it explores their interleavings.
-/// Counters and flags may use `std`'s.
+use std::ops::{Deref, DerefMut};
+use std::sync::PoisonError;
+pub(crate) use std::sync::{LazyLock, OnceLock};
+
+pub(crate) use swap::Swap;
+
+/// Whose locks and signals these are.
+mod backend {
+    #[cfg(loom)]
+    pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
+    #[cfg(shuttle)]
+    pub(super) use shuttle::sync::{Condvar, Mutex, MutexGuard};
+    #[cfg(not(any(loom, shuttle)))]
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
+}
+
+/// The atomics by which threads agree, where a schedule may turn. Plain counters may use `std`'s.
 pub(crate) mod atomic {
+    #[cfg(loom)]
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    #[cfg(shuttle)]
+    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+}
+
+/// The atomics inside lock-free structures. Loom explores these; for Shuttle, which runs a whole
+/// database, an operation on such a structure is one step.
+pub(crate) mod lockless {
     #[cfg(loom)]
     pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
     #[cfg(not(loom))]
@@ -41,23 +66,23 @@ pub(crate) enum Rank {
 
 pub(crate) struct Mutex<T> {
     rank: Rank,
-    inner: std::sync::Mutex<T>,
+    inner: backend::Mutex<T>,
 }
 
 pub(crate) struct Guard<'a, T> {
     rank: Rank,
-    inner: Option<std::sync::MutexGuard<'a, T>>,
+    inner: Option<backend::MutexGuard<'a, T>>,
 }
 
 impl<T> Mutex<T> {
-    pub(crate) const fn new(rank: Rank, value: T) -> Self {
-        Mutex { rank, inner: std::sync::Mutex::new(value) }
+    pub(crate) fn new(rank: Rank, value: T) -> Self {
+        Mutex { rank, inner: backend::Mutex::new(value) }
     }
 
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         held::enter(self.rank);
-        let inner = self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         Guard { rank: self.rank, inner: Some(inner) }
     }
 }
@@ -86,20 +111,12 @@ impl<T> Drop for Guard<'_, T> {
 
 /// A condition variable.
 #[derive(Default)]
-pub(crate) struct Signal(std::sync::Condvar);
+pub(crate) struct Signal(backend::Condvar);
 
 impl Signal {
     pub(crate) fn wait<'a, T>(&self, mut guard: Guard<'a, T>) -> Guard<'a, T> {
         let inner = guard.inner.take().expect("a guard outside Signal::wait is full");
-        let inner = self.0.wait(inner).unwrap_or_else(std::sync::PoisonError::into_inner);
-        guard.inner = Some(inner);
-        guard
-    }
-
-    pub(crate) fn wait_for<'a, T>(&self, mut guard: Guard<'a, T>, time: Duration) -> Guard<'a, T> {
-        let inner = guard.inner.take().expect("a guard outside Signal::wait is full");
-        let waited = self.0.wait_timeout(inner, time);
-        let (inner, _) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
+        let inner = self.0.wait(inner).unwrap_or_else(PoisonError::into_inner);
         guard.inner = Some(inner);
         guard
     }
@@ -118,12 +135,17 @@ mod held {
     use super::Rank;
     use std::cell::RefCell;
 
+    // Shuttle's threads are many on one of the system's.
+    #[cfg(shuttle)]
+    use shuttle::thread_local;
+
     thread_local! {
         static HELD: RefCell<Vec<Rank>> = const { RefCell::new(Vec::new()) };
     }
 
     pub(super) fn enter(rank: Rank) {
-        HELD.with_borrow_mut(|held| {
+        HELD.with(|held| {
+            let mut held = held.borrow_mut();
             if let Some(&last) = held.last() {
                 assert!(last < rank, "lock of rank {rank:?} taken while holding {last:?}");
             }
@@ -132,7 +154,8 @@ mod held {
     }
 
     pub(super) fn leave(rank: Rank) {
-        HELD.with_borrow_mut(|held| {
+        HELD.with(|held| {
+            let mut held = held.borrow_mut();
             let at = held.iter().rposition(|&other| other == rank);
             held.remove(at.expect("a lock is released by the thread that took it"));
         });

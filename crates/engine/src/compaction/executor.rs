@@ -2,10 +2,10 @@
 //! ends in [`merge::run`](crate::compaction::merge::run).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::compaction::job::{Job, Output};
 use crate::compaction::merge;
 use crate::format::filename::FileNumber;

@@ -1,26 +1,25 @@
 //! The shared heart of an open database: what its handles, lanes and iterators all hold.
 //!
-//! **Concurrency.** Readers touch `super_version` and `visible` only, and take no lock. Writers
+//! **Concurrency.** Readers touch `view` only, and take no lock. Writers
 //! pass through `queue`. Everything that changes the set of tables goes through `manifest`
 //! (rank 20), then `state` (rank 30); see `ARCHITECTURE.md` for the table of locks.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use arc_swap::ArcSwap;
 
 use crate::base::error::Error;
 use crate::base::event::{Event, Listeners, RecoveryReport};
 use crate::base::key::SeqNo;
 use crate::base::metrics::Counters;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Mutex, Signal};
 use crate::compaction::executor::CompactionExecutor;
+use crate::db::background::bell::Bell;
 use crate::db::options::{Background, Options};
 use crate::db::read::snapshot::SnapshotList;
 use crate::db::settings::Settings;
 use crate::db::state::{Floor, State};
-use crate::db::super_version::SuperVersion;
+use crate::db::super_version::{SuperVersion, View};
 use crate::db::write::committer::Committer;
 use crate::db::write::queue::WriteQueue;
 use crate::env::Env;
@@ -40,9 +39,7 @@ pub(crate) struct Core {
     pub(crate) counters: Counters,
     pub(crate) recovery: RecoveryReport,
 
-    pub(crate) super_version: ArcSwap<SuperVersion>,
-    /// The last sequence number that reads see.
-    pub(crate) visible: AtomicU64,
+    pub(crate) view: View<SuperVersion>,
     pub(crate) snapshots: SnapshotList,
 
     /// `None` when open read-only.
@@ -50,7 +47,7 @@ pub(crate) struct Core {
     pub(crate) manifest: Mutex<Option<ManifestLog>>,
     pub(crate) state: Mutex<State>,
     /// Rung for lanes: there may be work.
-    pub(crate) work: Signal,
+    pub(crate) work: Bell,
     /// Rung for writers and waiting callers: background work changed something.
     pub(crate) changed: Signal,
     /// Set once writing has ended or the database closes; spares writers the state lock.
@@ -62,8 +59,6 @@ pub(crate) struct Core {
     /// read alone elsewhere.
     pub(crate) floor_wal: AtomicU64,
     pub(crate) floor_seqno: AtomicU64,
-    /// Raised with every ring for work; see `Core::ring_for_work`.
-    pub(crate) work_count: AtomicU64,
     pub(crate) seed: AtomicU64,
     pub(crate) graveyard: Arc<Graveyard>,
     pub(crate) store: Arc<dyn TableStore>,
@@ -74,16 +69,14 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Pairs with the release store in `Core::lead`. Readers pin the super version first: between
-    /// the two loads a compaction may drop what an older number needs.
     #[inline]
     pub(crate) fn visible_seqno(&self) -> SeqNo {
-        SeqNo(self.visible.load(Ordering::Acquire))
+        self.view.visible()
     }
 
     /// Makes the state's memtables and version what new readers pin.
     pub(crate) fn publish(&self, state: &State) {
-        self.super_version.store(state.super_version());
+        self.view.publish(state.super_version());
     }
 
     pub(crate) fn new_file_number(&self) -> FileNumber {

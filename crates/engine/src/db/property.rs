@@ -23,7 +23,7 @@ impl Core {
         // `parse` alone would take a sign, which LevelDB does not.
         let digits = !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit());
         let level = Level::new(level.parse().ok().filter(|_| digits)?)?;
-        let version = self.super_version.load().version.clone();
+        let version = self.view.load().version.clone();
         Some(version.level_tables(level).count().to_string())
     }
 
@@ -54,7 +54,7 @@ impl Core {
     }
 
     fn sstables_property(&self) -> String {
-        let version = self.super_version.load().version.clone();
+        let version = self.view.load().version.clone();
         let mut text = String::new();
         for level in Level::all() {
             let _ = writeln!(text, "--- level {level} ---");
@@ -68,7 +68,7 @@ impl Core {
     }
 
     fn memory_usage(&self) -> u64 {
-        let pinned = self.super_version.load();
+        let pinned = self.view.load();
         let memtables = pinned.memtables().map(|table| table.approximate_bytes() as u64);
         self.settings.block_cache.total_charge() + memtables.sum::<u64>()
     }

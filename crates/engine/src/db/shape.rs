@@ -57,7 +57,7 @@ impl TableInfo {
 
 impl Core {
     pub(crate) fn levels(&self) -> Vec<LevelInfo> {
-        let pinned = self.super_version.load();
+        let pinned = self.view.load();
         let filled = pinned.version.slots().filter(|(_, tables)| !tables.is_empty());
         let info = filled.map(|(slot, tables)| LevelInfo {
             level: slot.level,
@@ -76,7 +76,7 @@ impl Core {
     /// Bytes of tables that lie before a key.
     fn approximate_offset(&self, key: &InternalKey) -> Result<u64> {
         let order = &self.settings.order;
-        let version = self.super_version.load().version.clone();
+        let version = self.view.load().version.clone();
         let mut offset = 0;
         for (_, table) in version.tables() {
             offset += if order.compare(table.largest.as_bytes(), key.as_bytes()).is_le() {

@@ -23,7 +23,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Flock, FlockType};
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::sync::{Mutex, Rank};
+use crate::base::sync::{LazyLock, Mutex, Rank};
 use crate::env::fs::{FileLock, FileSystem, Metadata, RandomAccessFile, WritableFile};
 use crate::env::site::Site;
 
@@ -221,7 +221,8 @@ type FileId = (u64, u64);
 
 /// The lock files this process holds. Kept locked across the calls that take and release them:
 /// see the module's doc.
-static HELD: Mutex<BTreeSet<FileId>> = Mutex::new(Rank::Leaf, BTreeSet::new());
+static HELD: LazyLock<Mutex<BTreeSet<FileId>>> =
+    LazyLock::new(|| Mutex::new(Rank::Leaf, BTreeSet::new()));
 
 struct PosixLock {
     id: FileId,

@@ -14,7 +14,7 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-use crate::base::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
+use crate::base::sync::lockless::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
 /// Enough for nodes of pointers and integers.
 const ALIGN: usize = 8;

@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 use crate::base::comparator::{BytewiseComparator, Comparator, UserOrder};
 use crate::base::key::split;
-use crate::base::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::base::sync::atomic::{AtomicPtr, AtomicUsize};
+use crate::base::sync::lockless::Ordering::{Acquire, Relaxed, Release};
+use crate::base::sync::lockless::{AtomicPtr, AtomicUsize};
 use crate::memtable::arena::{Arena, Bump};
 use crate::memtable::window::{self, Window};
 pub(super) use node::Entry;

@@ -6,9 +6,10 @@
 //! goes to the [`Graveyard`]. The destructor does no I/O: the housekeeping lane removes the file.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::AtomicI64;
 
 use crate::base::key::{InternalKey, SeqNo};
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::sync::{Mutex, OnceLock, Rank, Signal};
 use crate::format::filename::{FileName, FileNumber};
 use crate::format::table::builder::TableSummary;
@@ -113,7 +114,7 @@ impl TableMeta {
 
 impl Drop for TableMeta {
     fn drop(&mut self) {
-        if *self.obsolete.get_mut() {
+        if self.obsolete.load(Ordering::Relaxed) {
             self.graveyard.bury(FileName::Table(self.number));
         }
     }

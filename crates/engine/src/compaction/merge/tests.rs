@@ -1,12 +1,11 @@
 //! Jobs from tables to tables, in memory files. What must come out is told by the rule itself: an
 //! entry stays if some snapshot sees it, unless it is a deletion that all see and nothing lies under.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
 use super::*;
 use crate::base::error::ErrorKind;
 use crate::base::key::{InternalKey, SeqNo, ValueKind};
 use crate::base::slot::Slot;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::compaction::closure::close;
 use crate::compaction::job::JobLimits;
 use crate::env::site::Site;

@@ -54,7 +54,7 @@ impl Core {
     /// With nothing else to do, learns how many deletions one more table holds: the manifest does not
     /// say, and without knowing it a reopened database would keep the space of what was deleted.
     fn look_into_a_table(&self) -> Worked {
-        let version = Arc::clone(&self.super_version.load().version);
+        let version = Arc::clone(&self.view.load().version);
         // As many as may be open anyway; a database of far more tables has better things to read.
         let mut tables = version.tables().take(self.settings.open_tables_max);
         let Some((_, meta)) = tables.find(|(_, meta)| !meta.was_looked_into()) else {

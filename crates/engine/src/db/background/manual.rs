@@ -79,7 +79,7 @@ impl Core {
     }
 
     fn current_version(&self) -> Arc<Version> {
-        Arc::clone(&self.super_version.load().version)
+        Arc::clone(&self.view.load().version)
     }
 
     /// True if tables of the range lie deeper than `level`, or in level 0, which is never the last.

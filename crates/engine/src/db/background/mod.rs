@@ -4,6 +4,7 @@
 //! One lane flushes and does nothing else, so that a flush never waits behind a merge; some lanes
 //! compact; one removes files.
 
+pub(crate) mod bell;
 pub(crate) mod compact;
 pub(crate) mod flush;
 pub(crate) mod install;
@@ -18,8 +19,9 @@ use crate::db::core::Core;
 use crate::db::options::Background;
 use crate::env::threads::Lane;
 
-/// How long a lane waits before it tries again what failed.
-const RETRY_DELAY: Duration = Duration::from_millis(100);
+/// A lane waits so many times so long before it tries again what failed: a tenth of a second.
+const RETRY_NAPS: u32 = 20;
+const RETRY_NAP: Duration = Duration::from_millis(5);
 
 /// What became of a look for work.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,21 +79,31 @@ impl Core {
     /// A lane's life: work while there is some, sleep while there is none, end when closing.
     fn run_lane(&self, work: fn(&Core) -> Worked) {
         loop {
-            let seen = self.work_seen();
+            let seen = self.work.rings();
             let worked = work(self);
-            let mut state = self.state.lock();
+            let state = self.state.lock();
             if state.closing {
                 return;
             }
             match worked {
                 Worked::Yes => {}
-                Worked::Failed => drop(self.work.wait_for(state, RETRY_DELAY)),
-                Worked::Idle => {
-                    while !state.closing && self.work_seen() == seen {
-                        state = self.work.wait(state);
-                    }
+                Worked::Failed => {
+                    drop(state);
+                    self.rest_after_failure(seen);
                 }
+                Worked::Idle => drop(self.work.wait_past(seen, state, |state| state.closing)),
             }
+        }
+    }
+
+    /// Sleeps before the next try, in short pieces: whoever rings wants it sooner. By the clock, not
+    /// by a wait with a time-out, so that simulated time does what real time does.
+    fn rest_after_failure(&self, seen: u64) {
+        for _ in 0..RETRY_NAPS {
+            if self.work.rings() != seen {
+                return;
+            }
+            self.env.clock.sleep(RETRY_NAP);
         }
     }
 
@@ -121,15 +133,7 @@ impl Core {
 
     /// Wakes the lanes. Called after the state changed, without its lock.
     pub(crate) fn ring_for_work(&self) {
-        self.work_count.fetch_add(1, std::sync::atomic::Ordering::Release);
-        // The lock makes sure that a lane between its look at the count and its sleep hears this.
-        drop(self.state.lock());
-        self.work.notify_all();
-    }
-
-    fn work_seen(&self) -> u64 {
-        // Pairs with the release in `ring_for_work`.
-        self.work_count.load(std::sync::atomic::Ordering::Acquire)
+        self.work.ring(&self.state);
     }
 
     /// What a failed background job means: retry, or the end of writing (rule R6).

@@ -84,7 +84,7 @@ impl Core {
     /// The tables of the moment, and up to which write they hold everything.
     fn pin(&self) -> Result<Pinned> {
         if self.queue.is_none() {
-            let pinned = self.super_version.load();
+            let pinned = self.view.load();
             let mut memtables: Vec<_> = pinned.memtables().cloned().collect();
             memtables.reverse();
             let version = Arc::clone(&pinned.version);

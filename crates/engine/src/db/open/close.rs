@@ -1,9 +1,8 @@
 //! Closing: no more writes, no more background work, the log synced.
 
-use std::sync::atomic::Ordering;
-
 use crate::base::error::Result;
 use crate::base::event::Event;
+use crate::base::sync::atomic::Ordering;
 use crate::db::core::Core;
 use crate::db::write::committer::Committer;
 use crate::db::write::queue::{Request, Turn};

@@ -96,7 +96,7 @@ fn replay_into_memory(core: &mut Core, recovered: &Recovered, files: &Files) -> 
     state.immutables = full.into_iter().map(logged).collect();
     state.memtable = logged(Arc::clone(rest.table()));
     drop(state);
-    core.visible.store(report.last_seqno.0, std::sync::atomic::Ordering::Release);
+    core.view.show(report.last_seqno);
     core.recovery = report;
     Ok(())
 }

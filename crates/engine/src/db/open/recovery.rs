@@ -4,19 +4,18 @@
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use arc_swap::ArcSwap;
 
 use crate::base::error::Result;
 use crate::base::event::{Listeners, RecoveryReport};
 use crate::base::key::SeqNo;
 use crate::base::metrics::Counters;
 use crate::base::slot::Slot;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64};
 use crate::base::sync::{Mutex, Rank, Signal};
 use crate::compaction::executor::LocalExecutor;
 use crate::compaction::in_flight::InFlight;
 use crate::compaction::leveled::Leveled;
+use crate::db::background::bell::Bell;
 use crate::db::core::Core;
 use crate::db::open::files::{Files, check_logs, check_tables};
 use crate::db::open::wal_replay::{ReplaySettings, WalReplay};
@@ -24,6 +23,7 @@ use crate::db::options::Options;
 use crate::db::read::snapshot::SnapshotList;
 use crate::db::settings::Settings;
 use crate::db::state::{Floor, Logged, State};
+use crate::db::super_version::View;
 use crate::db::write::committer::Committer;
 use crate::db::write::pace::Pace;
 use crate::db::write::queue::WriteQueue;
@@ -153,7 +153,7 @@ fn begin(core: &mut Core, version: Version, inserter: Inserter, last: SeqNo) -> 
     }
     core.counters.manifest_rotations.add(1);
     *core.manifest.lock() = Some(manifest);
-    core.visible.store(last.0, Ordering::Release);
+    core.view.show(last);
     {
         let mut state = core.state.lock();
         state.memtable = Logged { table, wal: wal.number(), start };
@@ -204,20 +204,18 @@ pub(crate) fn assemble(
         listeners,
         counters: Counters::default(),
         recovery: RecoveryReport::default(),
-        super_version: ArcSwap::new(state.super_version()),
-        visible: AtomicU64::new(0),
+        view: View::new(state.super_version()),
         snapshots: SnapshotList::new(),
         queue: None,
         manifest: Mutex::new(Rank::Manifest, None),
         state: Mutex::new(Rank::State, state),
-        work: Signal::default(),
+        work: Bell::default(),
         changed: Signal::default(),
         failed: AtomicBool::new(false),
         cancelled: AtomicBool::new(false),
         next_file: AtomicU64::new(FIRST_FILE.0),
         floor_wal: AtomicU64::new(0),
         floor_seqno: AtomicU64::new(0),
-        work_count: AtomicU64::new(0),
         seed: AtomicU64::new(options.env.seed),
         graveyard,
         store,

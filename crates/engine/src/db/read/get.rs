@@ -16,8 +16,8 @@ impl Core {
         options: &ReadOptions,
         mut found: impl FnMut(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        // The order of these two loads matters; see `visible_seqno`.
-        let pinned = self.super_version.load();
+        // The order of these two loads matters; see `View::visible`.
+        let pinned = self.view.load();
         let seqno = self.read_seqno(options);
         for memtable in pinned.memtables() {
             match memtable.get(key, seqno) {

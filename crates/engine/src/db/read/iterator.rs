@@ -84,8 +84,8 @@ impl Saved {
 
 impl DbIterator {
     pub(crate) fn new(core: &Arc<Core>, options: &ReadOptions) -> Result<Self> {
-        // Pin first, then the number; see `Core::visible_seqno`.
-        let pinned = core.super_version.load_full();
+        // Pin first, then the number; see `View::visible`.
+        let pinned = core.view.load_full();
         let seqno = core.read_seqno(options);
         let sources = sources(core, &pinned, options)?;
         Ok(DbIterator {

@@ -8,9 +8,9 @@ pub(crate) mod room;
 pub(crate) mod wal;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::SeqNo;
 use crate::db::core::Core;
 use crate::db::options::WriteOptions;
 use crate::db::write::committer::Committer;
@@ -63,8 +63,7 @@ impl Core {
         }
         debug_assert_eq!(next, committer.next_seqno);
         self.counters.bytes_written.add(bytes as u64);
-        // Pairs with the acquire load in `Core::visible_seqno`: who sees the number sees the entries.
-        self.visible.store(next.0 - 1, Ordering::Release);
+        self.view.show(SeqNo(next.0 - 1));
         Ok(())
     }
 

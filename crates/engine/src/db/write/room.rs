@@ -34,7 +34,7 @@ impl Core {
     /// How close level 0 is to stopping writes: 0 below the first limit, 1 at the last.
     fn pressure(&self) -> f64 {
         let limits = self.settings.level0;
-        let tables = self.super_version.load().version.slot(Slot::L0).len();
+        let tables = self.view.load().version.slot(Slot::L0).len();
         let past = (tables + 1).saturating_sub(limits.slow_down) as f64;
         past / (limits.stop + 1 - limits.slow_down) as f64
     }

@@ -28,8 +28,8 @@ use std::slice;
 
 use crate::base::comparator::Comparator;
 use crate::base::key::{TAG_BYTES, split};
-use crate::base::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::base::sync::atomic::{AtomicPtr, AtomicU64};
+use crate::base::sync::lockless::Ordering::{Acquire, Relaxed, Release};
+use crate::base::sync::lockless::{AtomicPtr, AtomicU64};
 use crate::memtable::arena::{Arena, Bump};
 use crate::memtable::window::UNKNOWN;
 

@@ -1,9 +1,9 @@
 //! The list below the memtable: searches, the splice, readers beside the writer. Those named
 //! `loom_` explore every interleaving of a few operations; run them with
-//! `RUSTFLAGS="--cfg loom" cargo test -p siltstone --release --lib loom_`.
+//! `cargo xtask loom`.
 
 use super::*;
-use crate::base::key::{InternalKey, SeqNo, ValueKind};
+use crate::base::key::{InternalKey, SeqNo};
 
 fn add(writer: &mut Writer, user: &[u8], tag: u64) -> bool {
     writer.insert(Entry { user, tag, value: &tag.to_le_bytes() })
@@ -22,6 +22,7 @@ mod plain {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
+    use crate::base::key::ValueKind;
 
     fn number(n: u64) -> [u8; 8] {
         n.to_be_bytes()

@@ -19,7 +19,6 @@ mod survey;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub use report::{LostRange, RepairPlan, RepairReport, SalvagedLog, SalvagedTable, TableState};
 
@@ -28,6 +27,7 @@ use crate::base::iter::InternalIterator;
 use crate::base::key::SEQNO_MAX;
 use crate::base::merging::MergingIter;
 use crate::base::slot::{Level, Slot};
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::compaction::cut::CutRule;
 use crate::compaction::executor::JobContext;
 use crate::compaction::job::{Job, Output};

@@ -1,0 +1,78 @@
+//! An `Arc` that is swapped as a whole and read without a lock; views of the database are published
+//! through it.
+//!
+//! **Concurrency.** Who loads what was stored sees all that was done before the store.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+pub(crate) use kind::Swap;
+
+#[cfg(not(any(loom, shuttle)))]
+mod kind {
+    use super::{Arc, Deref};
+
+    pub(crate) struct Swap<T>(arc_swap::ArcSwap<T>);
+
+    impl<T> Swap<T> {
+        pub(crate) fn new(value: Arc<T>) -> Self {
+            Swap(arc_swap::ArcSwap::new(value))
+        }
+
+        /// Cheap, for a short look.
+        #[inline]
+        pub(crate) fn load(&self) -> impl Deref<Target = Arc<T>> + use<T> {
+            self.0.load()
+        }
+
+        pub(crate) fn load_full(&self) -> Arc<T> {
+            self.0.load_full()
+        }
+
+        pub(crate) fn store(&self, value: Arc<T>) {
+            self.0.store(value);
+        }
+    }
+}
+
+/// A stand-in that explorers of schedules can see into: the crate behind the real one has no seam
+/// for them.
+#[cfg(any(loom, shuttle))]
+mod kind {
+    use std::sync::PoisonError;
+
+    use super::super::backend;
+    use super::{Arc, Deref};
+
+    pub(crate) struct Swap<T>(backend::Mutex<Arc<T>>);
+
+    impl<T> Swap<T> {
+        pub(crate) fn new(value: Arc<T>) -> Self {
+            Swap(backend::Mutex::new(value))
+        }
+
+        pub(crate) fn load(&self) -> impl Deref<Target = Arc<T>> + use<T> {
+            Loaded(self.load_full())
+        }
+
+        pub(crate) fn load_full(&self) -> Arc<T> {
+            Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        }
+
+        pub(crate) fn store(&self, value: Arc<T>) {
+            let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let old = std::mem::replace(&mut *place, value);
+            drop(place);
+            drop(old); // Its destructors take locks.
+        }
+    }
+
+    struct Loaded<T>(Arc<T>);
+
+    impl<T> Deref for Loaded<T> {
+        type Target = Arc<T>;
+        fn deref(&self) -> &Arc<T> {
+            &self.0
+        }
+    }
+}
