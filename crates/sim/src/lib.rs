@@ -12,6 +12,8 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its stage is over")]
 
+#[cfg(shuttle)]
+pub mod baton;
 pub mod clock;
 pub mod crash;
 pub mod dice;

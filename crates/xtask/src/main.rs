@@ -8,13 +8,18 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-const USAGE: &str =
-    "usage: cargo xtask tidy | ground [CAMPAIGN...] | soak --hours N [CAMPAIGN...] | tsan [BATCHES]
-  tidy   check layers, file openings, unsafe code, text and sizes; print the largest
-  ground put the engine through crashes, faults and damage, with CI's sizes; print the figures
-  soak   the same with new seeds, round after round, for N hours (fractions are fine)
-  tsan   run the stress test under ThreadSanitizer, each writer writing BATCHES batches; needs the
-         nightly toolchain with the component rust-src";
+const USAGE: &str = "usage: cargo xtask CHORE
+  tidy      check layers, file openings, unsafe code, text and sizes; print the largest
+  ground [CAMPAIGN...]
+            put the engine through crashes, faults and damage, with CI's sizes; print the figures
+  soak --hours N [CAMPAIGN...]
+            the same with new seeds, round after round, for N hours (fractions are fine)
+  shuttle [--schedules N] [--seed N] [--only SCENARIO]
+            run short lives of a database under many schedules of its threads
+  loom      explore every schedule of small cases of what threads agree by
+  tsan [BATCHES]
+            run the stress test under ThreadSanitizer, each writer writing BATCHES batches; needs
+            the nightly toolchain with the component rust-src";
 
 fn main() -> ExitCode {
     let chore: Vec<String> = std::env::args().skip(1).collect();
@@ -32,6 +37,8 @@ fn main() -> ExitCode {
         },
         ["tsan"] => tsan("40000"),
         ["tsan", batches] => tsan(batches),
+        ["loom"] => loom(),
+        ["shuttle", options @ ..] => shuttle(options),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -56,20 +63,48 @@ fn tidy() -> ExitCode {
     }
 }
 
+// The builds below are of another kind than the usual one, which target folders of their own keep
+// from being rebuilt each time.
+
 /// The standard library is built anew, instrumented: without that its channels and locks look like
-/// races. A target folder of its own keeps the usual one from being rebuilt each time.
+/// races.
 fn tsan(batches: &str) -> ExitCode {
-    let mut command = Command::new("cargo");
+    let mut command = cargo("tsan", "-Zsanitizer=thread");
     command
         .args(["+nightly", "test", "-Zbuild-std", "--target", "x86_64-unknown-linux-gnu"])
-        .args(["--target-dir", "target/tsan", "--package", "siltstone", "--test", "stress"])
-        .env("RUSTFLAGS", "-Zsanitizer=thread")
+        .args(["--package", "siltstone", "--test", "stress"])
         .env("SILTSTONE_STRESS_BATCHES", batches);
+    run("tsan", &mut command)
+}
+
+/// Optimised: the cases are small, but they have very many interleavings.
+fn loom() -> ExitCode {
+    let mut command = cargo("loom", "--cfg loom");
+    command.args(["test", "--locked", "--release", "--package", "siltstone", "--lib", "loom_"]);
+    run("loom", &mut command)
+}
+
+fn shuttle(options: &[&str]) -> ExitCode {
+    let mut command = cargo("shuttle", "--cfg shuttle");
+    command.args(["run", "--quiet", "--locked", "--package", "siltstone-sim", "--bin", "ground"]);
+    command.args(["--", "shuttle"]).args(options);
+    run("shuttle", &mut command)
+}
+
+/// Cargo with flags for the compiler, and a folder of that kind below the usual target folder.
+fn cargo(kind: &str, rustflags: &str) -> Command {
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let mut command = Command::new("cargo");
+    command.env("RUSTFLAGS", rustflags).env("CARGO_TARGET_DIR", Path::new(&target).join(kind));
+    command
+}
+
+fn run(chore: &str, command: &mut Command) -> ExitCode {
     match command.status() {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("tsan could not run: {error}");
+            eprintln!("{chore} could not run: {error}");
             ExitCode::from(2)
         }
     }

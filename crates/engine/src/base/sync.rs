@@ -15,6 +15,13 @@ pub(crate) use std::sync::{LazyLock, OnceLock};
 
 pub(crate) use swap::Swap;
 
+/// Shuttle's threads are many on one of the system's, and the next schedule must not find what the
+/// last one left.
+#[cfg(shuttle)]
+pub(crate) use shuttle::thread_local;
+#[cfg(not(shuttle))]
+pub(crate) use std::thread_local;
+
 /// Whose locks and signals these are.
 mod backend {
     #[cfg(loom)]
@@ -135,11 +142,7 @@ mod held {
     use super::Rank;
     use std::cell::RefCell;
 
-    // Shuttle's threads are many on one of the system's.
-    #[cfg(shuttle)]
-    use shuttle::thread_local;
-
-    thread_local! {
+    super::thread_local! {
         static HELD: RefCell<Vec<Rank>> = const { RefCell::new(Vec::new()) };
     }
 

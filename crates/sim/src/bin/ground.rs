@@ -25,6 +25,9 @@ enum Campaign {
     Sites,
     /// Random operations on many option sets, against a model and against each other
     Differential(differential::Args),
+    /// Runs short lives of a database under many schedules of its threads
+    #[cfg(shuttle)]
+    Shuttle(siltstone_sim::baton::Args),
 }
 
 fn main() -> ExitCode {
@@ -37,5 +40,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Campaign::Differential(args) => differential::run(&args).print(),
+        #[cfg(shuttle)]
+        Campaign::Shuttle(args) => siltstone_sim::baton::run(&args).print(),
     }
 }

@@ -2,3 +2,4 @@
 
 pub mod fault;
 pub mod power;
+pub mod watch;

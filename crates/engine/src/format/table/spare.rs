@@ -4,6 +4,8 @@
 
 use std::cell::RefCell;
 
+use crate::base::sync::thread_local;
+
 /// Buffers kept by each thread, and the size of the largest worth keeping.
 const BUFFERS_MAX: usize = 4;
 const BUFFER_BYTES_MAX: usize = 64 << 10;
@@ -14,7 +16,7 @@ thread_local! {
 
 /// A buffer with any content, possibly none.
 pub(super) fn take() -> Vec<u8> {
-    SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
+    SPARE.with(|spare| spare.borrow_mut().pop()).unwrap_or_default()
 }
 
 /// Keeps a buffer for [`take`].
