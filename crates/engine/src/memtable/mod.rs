@@ -15,12 +15,12 @@ mod window;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::base::comparator::UserOrder;
 use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{SeqNo, ValueKind, pack_tag};
+use crate::base::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use skiplist::{Cursor, Entry, SkipList, Writer};
 
 /// The readers' side of a memtable.

@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> Report {
     for scenario in chosen {
         let trace = Arc::new(Trace::default());
         let begun = Instant::now();
-        failed += u64::from(!explore(scenario, &trace, &tally, (args.seed, each)));
+        let well = explore(scenario, &trace, &tally, (args.seed, each));
         let of = |figure: &AtomicU64| figure.load(Relaxed);
         println!(
             "{:12} {} schedules, {} steps, {} ms",
@@ -66,6 +66,10 @@ pub fn run(args: &Args) -> Report {
         schedules += of(&trace.schedules);
         repeated += of(&trace.repeated);
         differed += of(&trace.differed);
+        if !well {
+            failed += 1;
+            break; // The thread that failed never ended: this one cannot go on from there.
+        }
     }
     let mut report = Report::new("shuttle");
     report
