@@ -89,6 +89,13 @@ impl Ledger {
         pages.writers.iter().map(done).collect()
     }
 
+    /// Writes that asked for a sync and are acknowledged.
+    pub(super) fn synced(&self) -> u64 {
+        let pages = self.pages();
+        pages.writers.iter().flatten().filter(|entry| entry.sync && entry.done.is_some()).count()
+            as u64
+    }
+
     /// Writes that were tried up to now.
     pub(super) fn begun(&self) -> Counts {
         self.pages().writers.iter().map(Vec::len).collect()

@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> Report {
 
 /// What happened on the way. Each must have happened often, or the schedules test little.
 fn tally_figures(report: &mut Report, tally: &Tally, args: &Args) {
-    let often = if args.only.is_none() { args.schedules / 20 } else { 0 };
+    let often = if args.only.is_none() { args.schedules / 100 } else { 0 };
     let figures = [
         ("snapshots read, sums exact", &tally.snapshots),
         ("databases opened again", &tally.reopened),
