@@ -77,10 +77,9 @@ fn tsan(batches: &str) -> ExitCode {
     run("tsan", &mut command)
 }
 
-/// Optimised: the cases are small, but they have very many interleavings.
 fn loom() -> ExitCode {
     let mut command = cargo("loom", "--cfg loom");
-    command.args(["test", "--locked", "--release", "--package", "siltstone", "--lib", "loom_"]);
+    command.args(["test", "--locked", "--package", "siltstone", "--lib", "loom_"]);
     run("loom", &mut command)
 }
 

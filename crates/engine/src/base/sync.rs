@@ -15,11 +15,19 @@ pub(crate) use std::sync::{LazyLock, OnceLock};
 
 pub(crate) use swap::Swap;
 
-/// Shuttle's threads are many on one of the system's, and the next schedule must not find what the
+/// Explorers have many threads on one of the system's, and the next schedule must not find what the
 /// last one left.
+#[cfg(loom)]
+macro_rules! loom_thread_local {
+    ($(#[$doc:meta])* static $name:ident: $of:ty = const $init:block;) => {
+        loom::thread_local! { $(#[$doc])* static $name: $of = $init; }
+    };
+}
+#[cfg(loom)]
+pub(crate) use loom_thread_local as thread_local;
 #[cfg(shuttle)]
 pub(crate) use shuttle::thread_local;
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::thread_local;
 
 /// Whose locks and signals these are.
@@ -49,6 +57,15 @@ pub(crate) mod lockless {
     pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
     #[cfg(not(loom))]
     pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+}
+
+/// Runs `case` under every schedule with up to three preemptions, and every value that its relaxed
+/// loads may see.
+#[cfg(all(test, loom))]
+pub(crate) fn explore(case: impl Fn() + Send + Sync + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(case);
 }
 
 /// The order in which locks may be taken; the table with what each guards is in `ARCHITECTURE.md`.

@@ -65,3 +65,81 @@ impl<S> View<S> {
         self.visible.store(seqno.0, Ordering::Release);
     }
 }
+
+#[cfg(all(test, loom))]
+mod exhaustive {
+    use super::*;
+    use crate::base::comparator::UserOrder;
+    use crate::base::key::ValueKind;
+    use crate::base::sync::explore;
+    use crate::memtable::{Found, Inserter};
+
+    /// What a compaction leaves: reads below this number may miss entries.
+    struct Kept {
+        oldest: SeqNo,
+    }
+
+    /// Two writes are shown; a compaction between them keeps only what is visible then.
+    #[test]
+    fn loom_who_pins_first_reads_what_is_kept() {
+        explore(|| {
+            let view = Arc::new(View::new(Arc::new(Kept { oldest: SeqNo(0) })));
+            let reader = {
+                let view = Arc::clone(&view);
+                loom::thread::spawn(move || {
+                    let pinned = view.load_full();
+                    let seqno = view.visible();
+                    assert!(pinned.oldest <= seqno, "{} is dropped for {seqno}", pinned.oldest);
+                })
+            };
+            let compaction = {
+                let view = Arc::clone(&view);
+                loom::thread::spawn(move || {
+                    let oldest = view.visible();
+                    view.publish(Arc::new(Kept { oldest }));
+                })
+            };
+            view.show(SeqNo(1));
+            view.show(SeqNo(2));
+            reader.join().unwrap();
+            compaction.join().unwrap();
+        });
+    }
+
+    const KEY: &[u8] = b"key";
+
+    fn insert(inserter: &mut Inserter, view: &View<Vec<Arc<MemTable>>>, seqno: u64) {
+        assert!(inserter.add(SeqNo(seqno), ValueKind::Value, KEY, &seqno.to_le_bytes()));
+        view.show(SeqNo(seqno));
+    }
+
+    /// A key is written before and after its memtable is switched, beside a reader of that key. The
+    /// reader finds what was visible when it began or later, whichever memtable holds it.
+    #[test]
+    fn loom_a_switch_of_memtables_hides_nothing() {
+        explore(|| {
+            let (old, mut inserter) = MemTable::new(UserOrder::Bytewise, 1);
+            let view = Arc::new(View::new(Arc::new(vec![Arc::clone(&old)])));
+            let reader = {
+                let view = Arc::clone(&view);
+                loom::thread::spawn(move || {
+                    let before = view.visible();
+                    let pinned = view.load_full();
+                    let seqno = view.visible();
+                    let found = pinned.iter().find_map(|table| table.get(KEY, seqno));
+                    let found = match found {
+                        Some(Found::Value(value)) => SeqNo(value[0].into()),
+                        Some(Found::Deleted) => panic!("nobody deleted it"),
+                        None => SeqNo(0),
+                    };
+                    assert!(before <= found && found <= seqno, "{before} {found} {seqno}");
+                })
+            };
+            insert(&mut inserter, &view, 1);
+            let (fresh, mut inserter) = MemTable::new(UserOrder::Bytewise, 1);
+            view.publish(Arc::new(vec![fresh, old]));
+            insert(&mut inserter, &view, 2);
+            reader.join().unwrap();
+        });
+    }
+}

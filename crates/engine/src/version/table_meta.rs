@@ -166,6 +166,47 @@ impl Graveyard {
     }
 }
 
+#[cfg(all(test, loom))]
+mod exhaustive {
+    use super::*;
+    use crate::base::sync::explore;
+    use crate::version::testing::key;
+
+    /// A table is compacted away while a reader has it. References are Loom's, whose counts it can
+    /// see into.
+    #[test]
+    fn loom_a_file_goes_once_and_after_its_last_reader() {
+        explore(|| {
+            let graveyard = Arc::new(Graveyard::new());
+            let bounds = (key("a", 2), key("b", 1));
+            let meta = TableMeta::new(FileNumber(7), 10, bounds, Arc::clone(&graveyard));
+            let table = loom::sync::Arc::new(meta);
+            let on_disk = Arc::new(AtomicBool::new(true));
+            let reader = {
+                let (table, on_disk) = (table.clone(), Arc::clone(&on_disk));
+                loom::thread::spawn(move || {
+                    assert!(on_disk.load(Ordering::Relaxed), "removed under a reader");
+                    drop(table);
+                })
+            };
+            let sweeper = {
+                let (graveyard, on_disk) = (Arc::clone(&graveyard), Arc::clone(&on_disk));
+                loom::thread::spawn(move || {
+                    assert_eq!(graveyard.wait(), Some(vec![FileName::Table(FileNumber(7))]));
+                    on_disk.store(false, Ordering::Relaxed);
+                    assert_eq!(graveyard.wait(), None);
+                })
+            };
+            table.mark_obsolete();
+            drop(table);
+            reader.join().unwrap();
+            graveyard.close();
+            sweeper.join().unwrap();
+            assert!(!on_disk.load(Ordering::Relaxed));
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

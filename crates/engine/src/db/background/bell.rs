@@ -48,3 +48,79 @@ impl Bell {
         guard
     }
 }
+
+#[cfg(all(test, loom))]
+mod exhaustive {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::base::sync::{Rank, explore};
+
+    #[derive(Default)]
+    struct Desk {
+        work: u32,
+        done: u32,
+        closing: bool,
+    }
+
+    struct Office {
+        desk: Mutex<Desk>,
+        work: Bell,
+        changed: Signal,
+    }
+
+    impl Office {
+        /// A lane's life, as in `Core::run_lane`: looks and works without holding on to the lock.
+        fn lane(&self) {
+            loop {
+                let seen = self.work.rings();
+                let found = std::mem::take(&mut self.desk.lock().work);
+                let mut desk = self.desk.lock();
+                desk.done += found;
+                if desk.closing {
+                    return;
+                }
+                if found > 0 {
+                    self.changed.notify_all();
+                } else {
+                    drop(self.work.wait_past(seen, desk, |desk| desk.closing));
+                }
+            }
+        }
+
+        fn ask(&self) {
+            self.desk.lock().work += 1;
+            self.work.ring(&self.desk);
+        }
+    }
+
+    fn every_ring_is_heard(lanes: usize, rings: u32) {
+        explore(move || {
+            let desk = Mutex::new(Rank::State, Desk::default());
+            let office =
+                Arc::new(Office { desk, work: Bell::default(), changed: Signal::default() });
+            let lane = |_| {
+                let office = Arc::clone(&office);
+                loom::thread::spawn(move || office.lane())
+            };
+            let lanes: Vec<_> = (0..lanes).map(lane).collect();
+            for asked in 1..=rings {
+                office.ask();
+                let mut desk = office.desk.lock();
+                while desk.done < asked {
+                    desk = office.changed.wait(desk);
+                }
+            }
+            office.desk.lock().closing = true;
+            office.work.ring(&office.desk);
+            lanes.into_iter().for_each(|lane| lane.join().unwrap());
+        });
+    }
+
+    /// Loom calls it a deadlock if one is not.
+    #[test]
+    fn loom_every_ring_is_heard() {
+        every_ring_is_heard(1, 2);
+        every_ring_is_heard(2, 1);
+    }
+}

@@ -92,3 +92,41 @@ impl fmt::Debug for Snapshot {
         write!(f, "Snapshot({})", self.0.seqno)
     }
 }
+
+#[cfg(all(test, loom))]
+mod exhaustive {
+    use super::*;
+    use crate::base::sync::atomic::{AtomicU64, Ordering};
+    use crate::base::sync::explore;
+
+    #[test]
+    fn loom_no_job_misses_a_snapshot_older_than_its_start() {
+        explore(|| {
+            let live = Arc::new(SnapshotList::new());
+            let visible = Arc::new(AtomicU64::new(1));
+            let look = |visible: &AtomicU64| SeqNo(visible.load(Ordering::Acquire));
+            let reader = {
+                let (live, visible) = (Arc::clone(&live), Arc::clone(&visible));
+                loom::thread::spawn(move || {
+                    let first = live.acquire(|| look(&visible));
+                    let second = live.acquire(|| look(&visible));
+                    assert!(first <= second);
+                    live.release(first);
+                    second
+                })
+            };
+            let job = {
+                let (live, visible) = (Arc::clone(&live), Arc::clone(&visible));
+                loom::thread::spawn(move || live.with_visible(|| look(&visible)))
+            };
+            visible.store(2, Ordering::Release);
+            visible.store(3, Ordering::Release);
+            let (snapshot, kept) = (reader.join().unwrap(), job.join().unwrap());
+            let newest = *kept.last().unwrap();
+            assert!(kept.contains(&snapshot) || snapshot >= newest, "{snapshot} not in {kept:?}");
+            assert_eq!(live.oldest(|| SeqNo(9)), snapshot);
+            live.release(snapshot);
+            assert_eq!(live.oldest(|| SeqNo(9)), SeqNo(9));
+        });
+    }
+}

@@ -209,3 +209,57 @@ mod tests {
         });
     }
 }
+
+#[cfg(all(test, loom))]
+mod exhaustive {
+    use super::*;
+    use crate::base::sync::explore;
+
+    /// The committer keeps a journal of who was committed, and whether with a sync.
+    type Journal = Vec<(u8, bool)>;
+
+    /// Writes as `Core::write` does.
+    fn write(queue: &WriteQueue<Journal>, id: u8, sync: bool) {
+        let body = [id];
+        let own = Request { body: &body, count: 1, sync };
+        match queue.join(own) {
+            Turn::Done(result) => result.unwrap(),
+            Turn::Lead(mut journal) => {
+                let group = queue.take_group(sync, usize::MAX);
+                let synced = sync || group.iter().any(|waiter| waiter.sync);
+                journal.push((id, synced));
+                journal.extend(group.iter().map(|waiter| (waiter.body[0], synced)));
+                queue.finish(journal, &group, &Ok(()));
+            }
+        }
+    }
+
+    fn every_write_is_committed_once(syncs: [bool; 3]) {
+        explore(move || {
+            let queue = Arc::new(WriteQueue::new(Some(Journal::new())));
+            let start = |id: u8| {
+                let queue = Arc::clone(&queue);
+                loom::thread::spawn(move || write(&queue, id, syncs[id as usize]))
+            };
+            let others = [start(1), start(2)];
+            write(&queue, 0, syncs[0]);
+            others.into_iter().for_each(|other| other.join().unwrap());
+            let nothing = Request { body: b"", count: 0, sync: false };
+            let Turn::Lead(mut journal) = queue.join(nothing) else { panic!("all are done") };
+            journal.sort_unstable();
+            assert!(journal.iter().map(|(id, _)| *id).eq([0, 1, 2]), "{journal:?}");
+            assert!(journal.iter().all(|(id, synced)| *synced || !syncs[*id as usize]));
+        });
+    }
+
+    #[test]
+    fn loom_a_group_is_committed_once_and_told() {
+        every_write_is_committed_once([false; 3]);
+    }
+
+    #[test]
+    fn loom_syncs_are_not_lost_in_a_group() {
+        every_write_is_committed_once([false, true, false]);
+        every_write_is_committed_once([true, false, true]);
+    }
+}

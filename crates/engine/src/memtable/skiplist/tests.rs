@@ -210,15 +210,14 @@ mod exhaustive {
     use loom::sync::atomic::AtomicU64;
 
     use super::*;
+    use crate::base::sync::explore as explore_schedules;
 
     /// Beside a reader, one writer inserts `users` in turn and publishes how many are in. The
     /// reader's look must find all that were published before it. Two entries are in from the
     /// beginning, so that hints have their window. Seeds differ in the heights that they draw.
     fn explore(users: &'static [&'static [u8]], look: fn(&SkipList, &[&[u8]], usize)) {
         for seed in [1, 5] {
-            let mut model = loom::model::Builder::new();
-            model.preemption_bound = Some(3);
-            model.check(move || {
+            explore_schedules(move || {
                 let (list, mut writer) = SkipList::new(UserOrder::Bytewise, seed);
                 assert!(add(&mut writer, b"base1", 1) && add(&mut writer, b"base9", 1));
                 let published = Arc::new(AtomicU64::new(0));
