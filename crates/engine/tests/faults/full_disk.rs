@@ -5,9 +5,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use siltstone::{Background, Env, ErrorKind, Event, EventListener, Site};
+use siltstone::{Background, Clock, Env, ErrorKind, Event, EventListener, Site};
 
 use crate::promises::{Promises, open};
+use crate::support::clock::SimClock;
 use crate::support::{Fault, PowerFs, World, contents, synced, unsynced};
 
 /// Writes against `fault` at `site`, from the first call on, and then without it. What only happens
@@ -170,6 +171,27 @@ fn lanes_go_on_when_there_is_space_again() {
     db.flush().unwrap();
     promises.check(&db, "space again");
     promises.check_both_reopens(&world, db, "lanes");
+}
+
+/// A lane that failed rests before it tries again, by the clock of its environment: no real time passes
+/// under a simulated one. It fails three times, since a ring in between spares it a rest.
+#[test]
+fn a_lane_that_failed_rests_by_the_clock() {
+    let world = World::new();
+    let clock = Arc::new(SimClock::default());
+    let (sender, events) = channel();
+    let db = world.open_with(|options| {
+        options.env.clock = clock.clone();
+        options.background = Background::Lanes;
+        options.listeners = vec![Arc::new(Heard(Mutex::new(sender)))];
+    });
+    unsynced(&db, "key", "value").unwrap();
+    (1..=3).for_each(|call| world.faults.fail_nth(Site::TableCreate, call, Fault::NoSpace));
+    let _ = db.flush(); // Fails, or sees that all is well again.
+    let healed = |event: Event| matches!(event, Event::Healed);
+    while !healed(events.recv_timeout(Duration::from_secs(10)).unwrap()) {}
+    assert!(clock.now() >= Duration::from_millis(100), "{:?}", clock.now());
+    db.flush().unwrap();
 }
 
 /// A log whose writes are in a table is closed, synced or not: an open one keeps its space on disk
