@@ -1,7 +1,6 @@
 //! The world of one schedule: Shuttle's threads, a clock that only schedules move, files in memory
 //! with faults and power cuts, and buffers so small that a few dozen writes go through everything.
 
-use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,7 +14,9 @@ use siltstone::{
 
 use super::ledger::Ledger;
 use super::scheduler::Trace;
+use crate::clock::SimClock;
 use crate::fs::watch::{WatchFs, Watcher};
+use crate::hash::Mixer;
 use crate::{Dice, FaultFs, PowerFs};
 
 /// Where the database lies.
@@ -158,7 +159,7 @@ impl Camera {
 
 impl Watcher for Camera {
     fn done(&self, site: Site, path: &Path, data: &[u8]) {
-        let mut hasher = DefaultHasher::new(); // Its keys are fixed: the same in every run.
+        let mut hasher = Mixer::default();
         (site, path, data).hash(&mut hasher);
         self.trace.note(hasher.finish());
         let mut shot = self.state.lock().unwrap();
@@ -171,21 +172,21 @@ impl Watcher for Camera {
     }
 }
 
-/// Time passes by being asked for and by sleeping. A sleeper lets others go first.
+/// A sleeper lets others go first.
 #[derive(Default)]
-struct StepClock(AtomicU64);
+struct StepClock(SimClock);
 
 impl Clock for StepClock {
     fn now(&self) -> Duration {
-        Duration::from_micros(self.0.fetch_add(1, Relaxed))
+        self.0.now()
     }
 
     fn wall_micros(&self) -> u64 {
-        self.0.load(Relaxed)
+        self.0.wall_micros()
     }
 
     fn sleep(&self, time: Duration) {
-        self.0.fetch_add(time.as_micros() as u64, Relaxed);
+        self.0.sleep(time);
         shuttle::thread::yield_now();
     }
 }

@@ -80,6 +80,46 @@ pub(super) fn broken(stage: &Stage) {
     close_and_look_again(stage, db, &ledger);
 }
 
+/// Everything at once: calls fail, callers ask for work and wait for it, and perhaps somebody closes.
+/// Whatever they are told, all of them come back, and a reopen finds what was acknowledged.
+pub(super) fn storm(stage: &Stage) {
+    let ledger = ledger(2, 60);
+    let db = stage.open().unwrap();
+    for _ in 0..stage.roll(4) {
+        let fault = [Fault::NoSpace, Fault::NoSpace, Fault::Full(9), Fault::Io];
+        let fault = fault[stage.roll(4) as usize];
+        stage.faults.fail_nth(site(stage), 1 + stage.roll(8), fault);
+    }
+    let attempt = |writer| drop(write(stage, &db, (&ledger, writer), 6, 3));
+    let closer = (stage.roll(2) == 0).then(|| db.clone());
+    thread::scope(|scope| {
+        scope.spawn(|| attempt(0));
+        scope.spawn(|| attempt(1));
+        for at in 0..2 {
+            let db = &db;
+            scope.spawn(move || drop(ask_for_work(stage, db, at)));
+        }
+        if let Some(db) = closer {
+            scope.spawn(move || {
+                (0..stage.roll(10)).for_each(|_| thread::yield_now());
+                drop(db.close());
+            });
+        }
+    });
+    count(&stage.tally.faults, stage.faults.fired());
+    stage.faults.heal();
+    close_and_look_again(stage, db, &ledger);
+}
+
+fn ask_for_work(stage: &Stage, db: &Db, at: u64) -> siltstone::Result<()> {
+    match stage.roll(4) {
+        0 => db.flush(),
+        1 => db.compact_range(None, None),
+        2 => db.wait_for_background(),
+        _ => db.checkpoint(format!("/copy{at}")),
+    }
+}
+
 /// The power is cut at any call, while writers, lanes and perhaps a compaction are under way.
 pub(super) fn power(stage: &Stage) {
     let ledger = ledger(3, 60);

@@ -17,7 +17,7 @@ pub(super) struct Scenario {
     pub(super) run: fn(&Stage),
 }
 
-pub(super) const ALL: [Scenario; 8] = [
+pub(super) const ALL: [Scenario; 9] = [
     Scenario { name: "commit", run: lives::commit },
     Scenario { name: "switch", run: lives::switch },
     Scenario { name: "compact", run: lives::compact },
@@ -25,6 +25,7 @@ pub(super) const ALL: [Scenario; 8] = [
     Scenario { name: "checkpoint", run: lives::checkpoint },
     Scenario { name: "full", run: faults::full },
     Scenario { name: "broken", run: faults::broken },
+    Scenario { name: "storm", run: faults::storm },
     Scenario { name: "power", run: faults::power },
 ];
 
