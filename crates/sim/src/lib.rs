@@ -23,6 +23,7 @@ pub mod faults;
 pub mod folder;
 pub mod fs;
 pub mod hash;
+pub mod linear;
 pub mod report;
 pub mod temp_dir;
 pub mod world;

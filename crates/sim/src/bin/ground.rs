@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use siltstone::Site;
+#[cfg(shuttle)]
+use siltstone_sim::baton;
 use siltstone_sim::crash::campaign::{self, CrashArgs, MutantArgs};
-use siltstone_sim::differential;
+use siltstone_sim::{differential, faults, linear};
 
 #[derive(Parser)]
 #[command(name = "ground", about = "Puts siltstone through crashes, faults and damage, and counts")]
@@ -20,27 +22,30 @@ enum Campaign {
     Crash(CrashArgs),
     Mutants(MutantArgs),
     /// Fails every call of representative workloads, in every way, and checks what comes of it
-    Faults(siltstone_sim::faults::Args),
+    Faults(faults::Args),
     /// Lists the names of all calls that change the disk
     Sites,
     /// Random operations on many option sets, against a model and against each other
     Differential(differential::Args),
+    /// Checks that what threads at work on one database are told is linearizable
+    Linear(linear::Args),
     /// Runs short lives of a database under many schedules of its threads
     #[cfg(shuttle)]
-    Shuttle(siltstone_sim::baton::Args),
+    Shuttle(baton::Args),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().campaign {
         Campaign::Crash(args) => campaign::crash(&args).print(),
         Campaign::Mutants(args) => campaign::mutants(&args).print(),
-        Campaign::Faults(args) => siltstone_sim::faults::run(&args).print(),
+        Campaign::Faults(args) => faults::run(&args).print(),
         Campaign::Sites => {
             Site::ALL.iter().for_each(|site| println!("{}", site.name()));
             ExitCode::SUCCESS
         }
         Campaign::Differential(args) => differential::run(&args).print(),
+        Campaign::Linear(args) => linear::run(&args).print(),
         #[cfg(shuttle)]
-        Campaign::Shuttle(args) => siltstone_sim::baton::run(&args).print(),
+        Campaign::Shuttle(args) => baton::run(&args).print(),
     }
 }

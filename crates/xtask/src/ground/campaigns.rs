@@ -90,4 +90,18 @@ pub(crate) const CAMPAIGNS: &[Campaign] = &[
         soak: "--cycles 100",
         seeds_per_round: 1,
     },
+    Campaign {
+        name: "shuttle",
+        command: "xtask shuttle --seed {seed}",
+        ci: "--schedules 100000",
+        soak: "--schedules 400000",
+        seeds_per_round: 50_000,
+    },
+    Campaign {
+        name: "linear",
+        command: "run -q -p siltstone-sim --bin ground -- linear --seed {seed}",
+        ci: "--histories 200",
+        soak: "--histories 1000",
+        seeds_per_round: 1000,
+    },
 ];
