@@ -232,7 +232,7 @@ fn an_open_that_cannot_write_fails() {
 fn reads_that_fail_say_so_and_succeed_later() {
     let world = World::new();
     let db = world.open_with(|options| {
-        options.block_cache = Some(std::sync::Arc::new(siltstone::BlockCache::new(0)));
+        options.block_cache = Some(Arc::new(siltstone::BlockCache::new(0)));
     });
     for number in 0..500 {
         db.put(format!("{number:04}"), "v".repeat(100)).unwrap();
