@@ -13,6 +13,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its stage is over")]
 
 pub mod clock;
+pub mod corrupt;
 pub mod crash;
 pub mod dice;
 pub mod differential;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use siltstone::Site;
+use siltstone_sim::corrupt;
 use siltstone_sim::crash::campaign::{self, CrashArgs, MutantArgs};
 use siltstone_sim::differential;
 
@@ -21,6 +22,7 @@ enum Campaign {
     Mutants(MutantArgs),
     /// Fails every call of representative workloads, in every way, and checks what comes of it
     Faults(siltstone_sim::faults::Args),
+    Corrupt(corrupt::Args),
     /// Lists the names of all calls that change the disk
     Sites,
     /// Random operations on many option sets, against a model and against each other
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         Campaign::Crash(args) => campaign::crash(&args).print(),
         Campaign::Mutants(args) => campaign::mutants(&args).print(),
         Campaign::Faults(args) => siltstone_sim::faults::run(&args).print(),
+        Campaign::Corrupt(args) => corrupt::run(&args).print(),
         Campaign::Sites => {
             Site::ALL.iter().for_each(|site| println!("{}", site.name()));
             ExitCode::SUCCESS
