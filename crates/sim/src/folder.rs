@@ -65,6 +65,11 @@ impl Folder {
         file.close(Site::TempRemove).unwrap();
     }
 
+    /// Makes a folder in it.
+    pub fn make_folder(&self, name: &str) {
+        self.fs.create_dir(&self.path(name), Site::DbDirCreate).unwrap();
+    }
+
     /// Reads a file, lets `change` have its way with the bytes, and writes them back.
     pub fn edit(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = self.read(name);

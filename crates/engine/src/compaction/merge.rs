@@ -67,6 +67,9 @@ fn merge(
                 if first && cutter.cuts_before(input.key(), output.bytes()) {
                     output.end_table()?;
                 }
+                if !output.may_follow(input.key()) {
+                    return Err(input.corrupted_key());
+                }
                 output.add(input.key(), input.value())?;
             }
         }
@@ -108,6 +111,11 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn bytes(&self) -> u64 {
         self.open.as_ref().map_or(0, |(_, builder)| builder.estimated_bytes())
+    }
+
+    /// False if a source is not sorted: its table is damaged, and would damage ours.
+    fn may_follow(&self, key: &[u8]) -> bool {
+        self.open.as_ref().is_none_or(|(_, builder)| builder.may_follow(key))
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {

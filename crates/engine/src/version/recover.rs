@@ -57,7 +57,7 @@ pub(crate) fn recover(
 ) -> Result<Recovered> {
     let current = FileName::Current.in_dir(dir);
     let text = read_current(fs, dir)?;
-    let manifest = parse_current(&text).map_err(|error| error.in_file(&current))?;
+    let manifest = parse_current(&text).map_err(|error| error.at(0).in_file(&current))?;
     recover_manifest(fs, dir, order, graveyard, manifest).map_err(|error| {
         if error.is_not_found() {
             let message = "CURRENT points to a non-existent file";
@@ -97,8 +97,12 @@ pub(crate) fn recover_manifest(
     while let Some(edit) = reader.next()? {
         replay.apply(edit).map_err(|error| error.in_file(&path))?;
     }
-    let torn = reader.torn_tail().is_some();
-    replay.finish(manifest, torn).map_err(|error| error.in_file(&path))
+    let torn = reader.torn_tail();
+    let finished = replay.finish(manifest, torn.is_some()).map_err(|error| match torn {
+        Some(offset) => error.at(offset),
+        None => error,
+    });
+    finished.map_err(|error| error.in_file(&path))
 }
 
 struct Replay<'a> {

@@ -171,6 +171,58 @@ fn damaged_blocks_are_not_cached() {
     assert!(db.get(key(KEYS - 1)).unwrap().is_some());
 }
 
+/// A table of four blocks that are a sector long each, so that whole blocks change places with the
+/// sectors of a disk; and its name.
+fn sector_blocks() -> (World, String) {
+    let world = World::new();
+    let db = world.open_with(|options| {
+        options.block_size = 256;
+        options.compression = siltstone::Compression::None;
+    });
+    // Lengths, key and tag, restart point and count, trailer.
+    let value = 512 - 4 - (4 + 8) - (4 + 4) - 5;
+    for number in 0..4 {
+        db.put(key(number), number.to_string().repeat(value)).unwrap();
+    }
+    db.flush().unwrap();
+    drop(db);
+    let table = world.folder.tables().remove(0);
+    (world, table)
+}
+
+/// A disk that writes a sector to another one's place: the block there is sound, so its checksum does
+/// not tell, and the keys that belong there would be gone without an error. A compaction would copy
+/// them out of order.
+#[test]
+fn regress_a_block_in_the_place_of_another() {
+    let (world, table) = sector_blocks();
+    let image = world.folder.files();
+    for (from, to) in (0..4).flat_map(|from| (0..4).map(move |to| (from, to))) {
+        let damaged = World::with_files(&image);
+        damaged
+            .folder
+            .edit(&table, |bytes| bytes.copy_within(from * 512..from * 512 + 512, to * 512));
+        let db = damaged.open();
+        let wrong = |number: usize| match db.get(key(number)) {
+            Ok(found) => {
+                found.is_none_or(|value| !value.starts_with(number.to_string().as_bytes()))
+            }
+            Err(error) => {
+                assert_eq!(error.offset(), Some(to as u64 * 512), "{error}");
+                assert!(number == to && from != to, "{error}");
+                false
+            }
+        };
+        assert!(!(0..4).any(wrong), "{from} over {to}");
+        assert_eq!(db.get(key(to)).is_err(), from != to, "{from} over {to}");
+        let mut iter = db.iter().unwrap();
+        assert_eq!(scan(&mut iter).is_err(), from != to, "{from} over {to}");
+        assert_eq!(scan_back(&mut iter).is_err(), from != to, "{from} over {to}");
+        put_all(&db, &[(&key(1), "new")]); // So that there is something to merge.
+        assert_eq!(db.compact_range(None, None).is_err(), from != to, "{from} over {to}");
+    }
+}
+
 /// Tables that are whole but not the ones that the manifest means, as a restored backup may have
 /// them: no read takes one for the other, whether their sizes give them away or not.
 #[test]
@@ -208,6 +260,32 @@ fn swapped_tables_are_told_apart() {
         world.folder.write(&tables[1], &second);
         assert_eq!(contents(&world.open())["b"], value);
     }
+}
+
+/// A table of another database, of the same number and size, whose keys are all less than those of its
+/// neighbour: merged as they come, they would make a table that is not sorted.
+#[test]
+fn regress_a_compaction_of_keys_that_descend() {
+    let tables_of = |first: char| {
+        let world = World::new();
+        let db = world.open_with(|options| options.max_file_size = 1 << 10);
+        for number in 0..40 {
+            db.put(format!("{first}{number:03}"), "v".repeat(100)).unwrap();
+        }
+        db.compact_range(None, None).unwrap();
+        drop(db);
+        world
+    };
+    let (world, other) = (tables_of('m'), tables_of('a'));
+    let last = world.folder.tables().pop().unwrap();
+    assert!(world.folder.tables().len() > 2);
+    assert_eq!(world.folder.len(&last), other.folder.len(&last));
+    world.folder.write(&last, &other.folder.read(&last));
+    assert!(!verify("/db", &world.options()).unwrap().is_ok());
+    let db = world.open();
+    put_all(&db, &[("m000", "new"), ("m039", "new")]);
+    let error = db.compact_range(None, None).unwrap_err();
+    assert!(error.is_corruption() && error.file().unwrap().ends_with(&last), "{error}");
 }
 
 /// The tables of a repaired database carry their new names' numbers, those of a checkpoint keep

@@ -1,6 +1,6 @@
 //! Logs at open.
 
-use siltstone::{Db, WriteBatch, WriteOptions};
+use siltstone::{Db, WriteBatch, WriteOptions, verify};
 
 use crate::support::log_file::{append_record, batch, log_file};
 use crate::support::{Folder, World, contents, put_all, synced, unsynced};
@@ -93,20 +93,27 @@ fn a_large_log_becomes_several_tables() {
     assert_eq!(contents(&db), expected);
 }
 
-/// LevelDB's `NoLogFiles`: the manifest alone is a whole database.
+/// LevelDB's `NoLogFiles`, where the open succeeds and what the log held is gone without a word: the
+/// manifest names its log, and a crash cannot take it.
 #[test]
-fn without_logs_the_tables_are_left() {
+fn a_missing_log_is_told_at_open() {
     let world = World::new();
     let db = world.open();
     put_all(&db, &[("foo", "bar")]);
     db.flush().unwrap();
-    put_all(&db, &[("gone", "with the log")]);
+    while db.run_background_step().unwrap() {}
+    put_all(&db, &[("in the log", "1")]);
     drop(db);
-    for log in world.folder.wals() {
-        world.folder.remove(&log);
+    let log = live_log(&world.folder);
+    let bytes = world.folder.read(&log);
+    world.folder.remove(&log);
+    for opened in [world.try_open(), world.open_read_only()] {
+        let error = opened.unwrap_err();
+        assert!(error.is_corruption(), "{error}");
+        assert!(error.file().unwrap().ends_with(&log), "{error}");
     }
-    assert_eq!(keys(&world.open()), "foo");
-    assert_eq!(keys(&world.open()), "foo");
+    world.folder.write(&log, &bytes);
+    assert_eq!(keys(&world.open()), "foo in the log");
 }
 
 /// LevelDB's `MultipleLogFiles`: logs that appear beside those of the manifest, as a copying tool or
@@ -272,6 +279,86 @@ fn numbers_may_jump_within_a_log() {
     let db = world.open();
     assert_eq!(keys(&db), "a b c");
     assert_eq!(db.snapshot().seqno().0, 91);
+}
+
+/// Sectors of a log in each other's place, or older ones, whose records are sound: their numbers tell.
+#[test]
+fn records_out_of_order_end_a_log_or_the_open() {
+    let record = |seqno: &u64| match seqno {
+        0 => b"no batch, and longer than a mark, which may be torn".to_vec(),
+        seqno => batch(*seqno, &[(&seqno.to_string(), "1")]),
+    };
+    let records = |seqnos: &[u64]| -> Vec<Vec<u8>> { seqnos.iter().map(record).collect() };
+    for (seqnos, found) in [
+        (&[1, 2, 2, 3][..], Some("1 2")), // One was written over its neighbour.
+        (&[1, 2, 1, 4], Some("1 2")),     // Something older where 3 should be.
+        (&[1, 3, 2, 4], None),            // Two have changed places: 3 is applied, 2 is not.
+        (&[1, 4, 3, 4], None),
+        (&[1, 4, 0], None), // Numbers jump, and then comes damage.
+    ] {
+        let world = World::new();
+        drop(world.open());
+        let log = live_log(&world.folder);
+        world.folder.write(&log, &log_file(&records(seqnos)));
+        let report = verify("/db", &world.options()).unwrap();
+        assert!(report.problems().any(|problem| problem.file().unwrap().ends_with(&log)));
+        let paranoid = world.try_open_with(|options| options.paranoid_checks = true);
+        assert!(paranoid.unwrap_err().is_corruption());
+        match (world.try_open(), found) {
+            (Ok(db), Some(found)) => {
+                assert_eq!(keys(&db), found, "{seqnos:?}");
+                assert_eq!(db.recovery_report().dropped.len(), 1, "{seqnos:?}");
+            }
+            (Err(error), None) => {
+                assert!(error.is_corruption() && error.offset().is_some(), "{error}");
+                assert!(error.file().unwrap().ends_with(&log), "{error}");
+            }
+            (opened, _) => panic!("{seqnos:?}: {opened:?}"),
+        }
+    }
+}
+
+/// What failed leaves gaps in the numbers, also in the copy that recovery makes of a log. A crash may
+/// tear the mark that follows it, or whatever follows that.
+#[test]
+fn a_tail_behind_a_gap_may_be_torn() {
+    let copy = || log_file(&[batch(1, &[("a", "1")]), batch(5, &[("b", "2")])]);
+    let tail = |bytes: &mut Vec<u8>, record: &[u8]| {
+        append_record(bytes, record);
+        bytes.pop();
+    };
+    let mut torn_mark = copy();
+    tail(&mut torn_mark, &batch(6, &[]));
+    let mut torn_write = copy();
+    append_record(&mut torn_write, &batch(6, &[]));
+    tail(&mut torn_write, &batch(6, &[("c", &"3".repeat(100))]));
+    for bytes in [torn_mark, torn_write] {
+        let world = World::new();
+        drop(world.open());
+        world.folder.write(&live_log(&world.folder), &bytes);
+        assert_eq!(keys(&world.open()), "a b");
+    }
+}
+
+/// The newest log is replaced by an older one: all its records have been, and what it held is gone.
+#[test]
+fn an_old_log_in_the_place_of_a_new_one_is_told() {
+    let world = World::new();
+    let db = world.open();
+    for key in ["a", "b", "c"] {
+        unsynced(&db, key, "v".repeat(60 << 10)).unwrap();
+    }
+    drop(db);
+    let logs = world.folder.wals();
+    assert!(logs.len() > 2, "{logs:?}");
+    let (first, last) = (&logs[0], &logs[logs.len() - 1]);
+    world.folder.write(last, &world.folder.read(first));
+    assert!(!verify("/db", &world.options()).unwrap().is_ok());
+    let db = world.open();
+    assert!(!contents(&db).contains_key("c"));
+    let dropped = &db.recovery_report().dropped;
+    assert_eq!(dropped.len(), 1, "{dropped:?}");
+    assert!(dropped[0].file.ends_with(last), "{dropped:?}");
 }
 
 /// A crash while opening leaves the logs and perhaps a few orphans; any number of them in a row.

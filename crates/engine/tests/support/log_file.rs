@@ -66,7 +66,7 @@ pub struct Named<'a> {
     pub largest: (&'a str, u64),
 }
 
-/// A manifest of one edit.
+/// A manifest of one edit; it needs no log if `log` is zero.
 pub fn manifest(log: u64, next_file: u64, last_seqno: u64, tables: &[Named<'_>]) -> Vec<u8> {
     let mut edit = vec![1];
     put_slice(&mut edit, b"leveldb.BytewiseComparator");

@@ -8,7 +8,7 @@ use siltstone::Site;
 #[cfg(shuttle)]
 use siltstone_sim::baton;
 use siltstone_sim::crash::campaign::{self, CrashArgs, MutantArgs};
-use siltstone_sim::{differential, faults, linear};
+use siltstone_sim::{corrupt, differential, faults, linear};
 
 #[derive(Parser)]
 #[command(name = "ground", about = "Puts siltstone through crashes, faults and damage, and counts")]
@@ -23,6 +23,7 @@ enum Campaign {
     Mutants(MutantArgs),
     /// Fails every call of representative workloads, in every way, and checks what comes of it
     Faults(faults::Args),
+    Corrupt(corrupt::Args),
     /// Lists the names of all calls that change the disk
     Sites,
     /// Random operations on many option sets, against a model and against each other
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Campaign::Crash(args) => campaign::crash(&args).print(),
         Campaign::Mutants(args) => campaign::mutants(&args).print(),
         Campaign::Faults(args) => faults::run(&args).print(),
+        Campaign::Corrupt(args) => corrupt::run(&args).print(),
         Campaign::Sites => {
             Site::ALL.iter().for_each(|site| println!("{}", site.name()));
             ExitCode::SUCCESS

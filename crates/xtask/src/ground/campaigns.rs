@@ -28,6 +28,13 @@ pub(crate) const CAMPAIGNS: &[Campaign] = &[
         seeds_per_round: 36,
     },
     Campaign {
+        name: "corrupt",
+        command: "run -q -p siltstone-sim --bin ground -- corrupt --seed {seed}",
+        ci: "",
+        soak: "",
+        seeds_per_round: 1,
+    },
+    Campaign {
         name: "differential",
         command: "run -q -p siltstone-sim --bin ground -- differential --seed {seed}",
         ci: "",

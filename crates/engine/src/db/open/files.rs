@@ -105,8 +105,9 @@ impl Files {
     }
 }
 
-/// Fails if the manifest's last edit was bad and yet in force once: the log that the edits before it need
-/// is gone, and none took over from it. (That their tables are there is checked always.)
+/// Fails if the log that the manifest names is gone, and none took over from it. Its name is durable
+/// before the manifest says that it is needed, and it is removed after a newer edit says that it is
+/// not: either a crash did not do that, or it was in force an edit that is bad by now.
 pub(crate) fn check_logs(
     fs: &dyn FileSystem,
     dir: &Path,
@@ -114,19 +115,19 @@ pub(crate) fn check_logs(
     wals: &[FileNumber],
 ) -> Result<()> {
     let needed = recovered.log_number;
-    if !recovered.torn || needed == FileNumber(0) || wals.contains(&needed) {
+    if needed == FileNumber(0) || wals.contains(&needed) {
         return Ok(());
     }
     let later: Vec<_> = wals.iter().copied().filter(|wal| *wal > needed).collect();
     if one_takes_over(fs, dir, &later, recovered.last_seqno.plus(1))? {
         return Ok(());
     }
+    let manifest = FileName::Manifest(recovered.manifest);
+    let why = if recovered.torn { ", whose last edit is damaged," } else { "" };
     let message = format!(
-        "the last edit is damaged, and {}, which the edits before it need, is gone; restore the file, or \
-         see what repair can save",
-        FileName::Wal(needed)
+        "is missing, and {manifest}{why} needs it; restore it, or see what repair can save"
     );
-    Err(Error::corruption(message).in_file(&FileName::Manifest(recovered.manifest).in_dir(dir)))
+    Err(Error::corruption(message).in_file(&FileName::Wal(needed).in_dir(dir)))
 }
 
 /// Fails if a table of the version is not among those `present`.
@@ -149,5 +150,5 @@ pub(crate) fn check_tables(
         table.smallest,
         table.largest,
     );
-    Err(Error::corruption(message))
+    Err(Error::corruption(message).in_file(&name))
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod close;
 pub(crate) mod files;
+mod numbers;
 pub(crate) mod read_only;
 pub(crate) mod recovery;
 pub(crate) mod wal_replay;

@@ -88,7 +88,7 @@ fn replay_into_memory(core: &mut Core, recovered: &Recovered, files: &Files) -> 
         full.push(Arc::clone(memtable));
         Ok(())
     };
-    let settings = replay_settings(core, recovered.last_seqno);
+    let settings = replay_settings(core, recovered);
     let replay = WalReplay::new(settings, &*core.env.file_system, &core.dir, &mut keep);
     let (rest, report) = replay.run(&wals)?;
     let logged = |table| Logged { table, wal: recovered.log_number, start: recovered.last_seqno };

@@ -103,7 +103,7 @@ fn replay_into_tables(
         added.extend(core.build_level0(memtable)?.map(|table| (Slot::L0, table)));
         Ok(())
     };
-    let settings = replay_settings(core, recovered.last_seqno);
+    let settings = replay_settings(core, recovered);
     let replay = WalReplay::new(settings, &*core.env.file_system, &core.dir, &mut flush);
     let (mut inserter, report) = replay.run(wals)?;
     if !core.options.reuse_logs {
@@ -115,12 +115,12 @@ fn replay_into_tables(
     Ok((version, inserter, report))
 }
 
-pub(crate) fn replay_settings(core: &Core, baseline: SeqNo) -> ReplaySettings {
+pub(crate) fn replay_settings(core: &Core, recovered: &Recovered) -> ReplaySettings {
     ReplaySettings {
         order: core.settings.order.user.clone(),
         memtable_bytes: core.settings.write_buffer_bytes,
         paranoid: core.options.paranoid_checks,
-        baseline,
+        baseline: recovered.last_seqno,
         seed: core.next_seed(),
     }
 }

@@ -8,6 +8,7 @@
 //!   reported as dropped.
 //! - P3: a write that two logs hold is replayed once. Healing after a full disk copies writes into
 //!   a new log under their old numbers; the torn log before it is then no loss.
+//! - P4: no record is taken that stands in another one's place, as their numbers tell (`numbers.rs`).
 //!
 //! Failed appends use up numbers, so not every jump is a hole. Within one log it is none unless
 //! bytes were lost before it. Between logs it is one, save where the later log begins with a mark:
@@ -21,6 +22,7 @@ use crate::base::comparator::UserOrder;
 use crate::base::error::{Error, Result};
 use crate::base::event::{Dropped, RecoveryReport};
 use crate::base::key::SeqNo;
+use crate::db::open::numbers::{Misplaced, Numbers};
 use crate::env::fs::FileSystem;
 use crate::format::batch::BatchReader;
 use crate::format::filename::{FileName, FileNumber};
@@ -54,6 +56,7 @@ pub(crate) struct WalReplay<'a> {
     broken: Option<Broken>,
     /// The torn tail of the log before, if it had one: where a hole between the two begins.
     torn: Option<Broken>,
+    numbers: Numbers,
     pub(crate) report: RecoveryReport,
 }
 
@@ -83,6 +86,7 @@ impl<'a> WalReplay<'a> {
             last: None,
             broken: None,
             torn: None,
+            numbers: Numbers::default(),
             report,
         }
     }
@@ -111,10 +115,16 @@ impl<'a> WalReplay<'a> {
         let mut record = Vec::new();
         let mut end = 0;
         let mut first = true;
+        self.numbers.begin_log();
         loop {
             let step = reader.next(&mut record)?;
             match step {
-                Step::End => return Ok(true),
+                Step::End => {
+                    let Err(error) = self.numbers.check_end(self.next_seqno()) else {
+                        return Ok(true);
+                    };
+                    return self.broke(wal, (0, file_len), error.message().to_owned(), &reader);
+                }
                 Step::Record { offset, after_zeros, end: record_end } => {
                     let before = match (first, after_zeros) {
                         (true, _) => Before::OtherLogs,
@@ -137,6 +147,7 @@ impl<'a> WalReplay<'a> {
                             let reason = error.message().to_owned();
                             return self.broke(wal, (offset, file_len), reason, &reader);
                         }
+                        Taken::Late(error) => return Err(error.at(offset).in_file(&path)),
                         Taken::Failed(error) => return Err(error.in_file(&path)),
                     }
                     first = false;
@@ -148,6 +159,9 @@ impl<'a> WalReplay<'a> {
                     let reason = "a record is cut short";
                     if let Some(mark) = find_sync_mark(reader.file(), offset)? {
                         return Err(promised(&path, offset, mark, reason));
+                    }
+                    if self.numbers.may_hide_a_hole(bytes) {
+                        return Err(Error::corruption(reason).at(offset).in_file(&path));
                     }
                     self.torn = Some(Broken { wal, offset, bytes, reason: reason.to_owned() });
                     return Ok(true);
@@ -177,10 +191,11 @@ impl<'a> WalReplay<'a> {
         if let Some(mark) = find_sync_mark(reader.file(), offset)? {
             return Err(promised(&path, offset, mark, &reason));
         }
-        if self.settings.paranoid {
+        let bytes = file_len - offset;
+        if self.settings.paranoid || self.numbers.may_hide_a_hole(bytes) {
             return Err(Error::corruption(reason).at(offset).in_file(&path));
         }
-        self.broken = Some(Broken { wal, offset, bytes: file_len - offset, reason });
+        self.broken = Some(Broken { wal, offset, bytes, reason });
         Ok(true)
     }
 
@@ -229,6 +244,11 @@ impl<'a> WalReplay<'a> {
         // The whole batch is checked before any of it is applied.
         if let Err(error) = batch.check() {
             return Taken::Bad(error);
+        }
+        match self.numbers.follow(&batch, next) {
+            Ok(()) => {}
+            Err(Misplaced::Here(error)) => return Taken::Bad(error),
+            Err(Misplaced::Before(error)) => return Taken::Late(error),
         }
         self.apply(&batch);
         match self.pass_full_memtable() {
@@ -279,8 +299,10 @@ enum Taken {
     Whole,
     /// Writes before this batch are missing.
     Hole(String),
-    /// The record is no batch.
+    /// The record is no batch, or none of this place.
     Bad(Error),
+    /// It shows that one before it, which was applied, has none of its own.
+    Late(Error),
     /// The sink failed.
     Failed(Error),
 }

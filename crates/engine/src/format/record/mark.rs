@@ -20,6 +20,8 @@ const PAYLOAD_BYTES: usize = 12;
 const COUNT_BYTES: usize = 4;
 /// A mark in one piece.
 const MARK_BYTES: usize = HEADER_BYTES + PAYLOAD_BYTES;
+/// A mark at most, with the header of its second part and the trailer of a block before it.
+pub(crate) const MARK_SPAN_MAX: u64 = (MARK_BYTES + 2 * HEADER_BYTES) as u64;
 /// What of a split mark may lie behind the border.
 const SPILL_BYTES: usize = MARK_BYTES;
 

@@ -241,6 +241,29 @@ impl Block {
         Ok(key)
     }
 
+    /// The first entry's key; `None` in an empty block.
+    #[inline]
+    pub(crate) fn first_key(&self) -> Result<Option<&[u8]>> {
+        if self.entries_end == 0 {
+            return Ok(None);
+        }
+        let entry = self.entry_at(0).ok_or_else(bad_entry)?;
+        let key = self.slice(entry.suffix);
+        if entry.shared != 0 || key.len() < TAG_BYTES {
+            return Err(bad_entry());
+        }
+        Ok(Some(key))
+    }
+
+    /// True if there is no other key in the block.
+    #[cold]
+    pub(crate) fn all_keys_are(&self, key: &[u8]) -> bool {
+        let differs = |found: &[u8], _: &[u8]| {
+            if found == key { Ok(()) } else { Err(bad_entry()) }
+        };
+        self.for_each(differs).is_ok()
+    }
+
     /// All entries in turn, keys of any kind (a metaindex has no tags).
     pub(crate) fn for_each(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         let (mut at, mut key) = (0, Vec::new());

@@ -95,14 +95,16 @@ impl TableBuilder {
         self
     }
 
+    /// True unless the key is less than the last one added.
+    pub(crate) fn may_follow(&self, key: &[u8]) -> bool {
+        self.last_key.is_empty() || self.settings.order.compare(&self.last_key, key).is_le()
+    }
+
     /// Adds an entry; keys must not descend. Equal keys in a row are taken, as LevelDB takes them.
     /// After an error only `abandon` makes sense.
     pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         debug_assert!(key.len() >= TAG_BYTES);
-        debug_assert!(
-            self.last_key.is_empty() || self.settings.order.compare(&self.last_key, key).is_le(),
-            "keys of a table must not descend"
-        );
+        debug_assert!(self.may_follow(key), "keys of a table must not descend");
         if let Some(handle) = self.pending.take() {
             self.settings.order.shortest_separator(&mut self.last_key, key);
             self.add_index_entry(handle);

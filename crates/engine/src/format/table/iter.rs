@@ -92,7 +92,7 @@ impl TableIter {
                 let mut bytes = recycled.map_or(Vec::new(), |block| block.block.into_bytes());
                 let verify = Verify::from(self.options.verify);
                 self.readahead.fetch(table.file(), handle, verify, &mut bytes)?;
-                table.keep(handle, bytes, self.options.fill_cache)?
+                table.keep(index, bytes, self.options.fill_cache)?
             }
         };
         self.entries.set_block(block);

@@ -4,6 +4,7 @@
 //! **Concurrency.** Nothing changes after `open`; any number of threads may read.
 
 use std::cell::Cell;
+use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -119,7 +120,7 @@ impl Table {
         }
         // An entry with this user key cannot begin the next block: separators between blocks have
         // lesser user keys than the block behind, unless they are the last key before it.
-        let cached = self.block(handle, options)?;
+        let cached = self.block(index, handle, options)?;
         let mut key = KEY.take();
         let result = cached.block.find(&self.settings.order, target, &mut key);
         let result = result
@@ -136,7 +137,12 @@ impl Table {
     }
 
     /// The block from the cache, or else from the file.
-    fn block(&self, handle: BlockHandle, options: GetOptions) -> Result<Arc<CachedBlock>> {
+    fn block(
+        &self,
+        index: usize,
+        handle: BlockHandle,
+        options: GetOptions,
+    ) -> Result<Arc<CachedBlock>> {
         if let Some(cached) = self.cached(handle) {
             return Ok(cached);
         }
@@ -146,27 +152,49 @@ impl Table {
         if bytes.capacity() > 2 * bytes.len() {
             bytes.shrink_to_fit();
         }
-        self.keep(handle, bytes, options.fill_cache)
+        self.keep(index, bytes, options.fill_cache)
     }
 
     pub(crate) fn cached(&self, handle: BlockHandle) -> Option<Arc<CachedBlock>> {
         self.cache.get(CacheKey { table_id: self.cache_id, offset: handle.offset })
     }
 
-    /// Makes bytes that were read a block, cached if `fill_cache`.
+    /// Makes the bytes read for the block at `index` of the index a block, cached if `fill_cache`.
     pub(crate) fn keep(
         &self,
-        handle: BlockHandle,
+        index: usize,
         bytes: Vec<u8>,
         fill_cache: bool,
     ) -> Result<Arc<CachedBlock>> {
-        let block = Block::new(bytes).map_err(|error| self.in_block(error, handle))?;
+        let handle = self.index.handle(index).map_err(|error| error.in_file(self.file.path()))?;
+        let block = Block::new(bytes)
+            .and_then(|block| self.check_place(index, &block).map(|()| block))
+            .map_err(|error| self.in_block(error, handle))?;
         let cached = Arc::new(CachedBlock::new(block));
         if fill_cache {
             let key = CacheKey { table_id: self.cache_id, offset: handle.offset };
             self.cache.insert(key, cached.clone(), cached.charge());
         }
         Ok(cached)
+    }
+
+    /// A disk may write a block in another one's place. Its checksum does not tell, its keys do:
+    /// they must lie between the separators. Unnoticed, the keys that belong here would be gone.
+    fn check_place(&self, index: usize, block: &Block) -> Result<()> {
+        let Some(first) = block.first_key()? else { return Ok(()) };
+        let order = &self.settings.order;
+        let is_late = order.compare(first, self.index.key(index)).is_gt();
+        let before = index.checked_sub(1).map(|before| self.index.key(before));
+        let is_early = before.is_some_and(|before| match order.compare(first, before) {
+            Ordering::Less => true,
+            // A key that is repeated behind the border, or the block before itself.
+            Ordering::Equal => block.all_keys_are(before),
+            Ordering::Greater => false,
+        });
+        if is_late || is_early {
+            return Err(Error::corruption("block holds keys that belong elsewhere"));
+        }
+        Ok(())
     }
 
     #[cold]
@@ -226,8 +254,7 @@ struct Parts {
 impl Parts {
     fn read(file: &dyn RandomAccessFile, settings: &ReadSettings) -> Result<Self> {
         let tail = Tail::read(file)?;
-        let footer_at = tail.bytes.len().checked_sub(FOOTER_BYTES).unwrap_or(usize::MAX);
-        let footer = Footer::decode(tail.bytes.get(footer_at..).unwrap_or_default())?;
+        let footer = tail.footer()?;
         let index = Index::parse(tail.block(footer.index)?, &settings.order, file.len())
             .map_err(|error| error.at(footer.index.offset))?;
         let filter_key = settings
@@ -280,6 +307,21 @@ impl<'a> Tail<'a> {
             return Err(Error::corruption(message));
         }
         Ok(Tail { file, start, bytes })
+    }
+
+    fn footer(&self) -> Result<Footer> {
+        let start = self.bytes.len().saturating_sub(FOOTER_BYTES);
+        let offset = self.file.len().saturating_sub(FOOTER_BYTES as u64);
+        let decoded = Footer::decode(self.bytes.get(start..).unwrap_or_default());
+        let checked = decoded.and_then(|footer| {
+            let is_before = |handle: BlockHandle| handle.end_within(offset).is_some();
+            if is_before(footer.metaindex) && is_before(footer.index) {
+                Ok(footer)
+            } else {
+                Err(Error::corruption("block handle in footer does not point before it"))
+            }
+        });
+        checked.map_err(|error| error.at(offset))
     }
 
     fn block(&self, handle: BlockHandle) -> Result<Vec<u8>> {

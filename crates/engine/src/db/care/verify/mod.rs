@@ -16,8 +16,8 @@ use std::sync::Arc;
 pub use report::{FileKind, Verdict, VerifiedFile, VerifyProgress, VerifyReport};
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::db::open::files::Files;
-use crate::db::open::wal_replay::one_takes_over;
+use crate::db::open::files::{Files, check_logs};
+use crate::db::open::wal_replay::ReplaySettings;
 use crate::db::options::Options;
 use crate::db::settings::{self, Settings};
 use crate::env::fs::{FileSystem, RandomAccessFile};
@@ -191,6 +191,7 @@ impl Verifier<'_> {
             }
         }
         self.forget_what_left(&recovered);
+        self.check_logs_together()?;
         let names = Files::list(self.fs, self.dir)?;
         let floor = recovered.oldest_log();
         let orphans = names.orphans(&recovered.version, floor, recovered.manifest);
@@ -215,19 +216,52 @@ impl Verifier<'_> {
         }
     }
 
+    /// Looks for writes that are missing between logs. A writer that moves on meanwhile makes some
+    /// seem so, but not the same twice.
+    fn check_logs_together(&mut self) -> Result<()> {
+        let mut last: Option<Error> = None;
+        for _ in 0..PASSES_MAX {
+            let Ok(recovered) = self.recover() else { break };
+            let wals = self.wals_of(&recovered)?;
+            let is_damaged = |wal: &FileNumber| {
+                let file = self.checked.get(&FileName::Wal(*wal));
+                file.is_some_and(|file| matches!(file.verdict, Verdict::Damaged(_)))
+            };
+            if wals.iter().any(is_damaged) {
+                break; // Which is told already.
+            }
+            let settings = ReplaySettings {
+                order: self.settings.order.user.clone(),
+                memtable_bytes: self.settings.write_buffer_bytes,
+                paranoid: true,
+                baseline: recovered.last_seqno,
+                seed: 0,
+            };
+            let Err(error) = wal::check_together(self.fs, self.dir, settings, &wals) else { break };
+            if last.is_some_and(|last| last.to_string() == error.to_string()) {
+                self.note_bad_log(error);
+                break;
+            }
+            last = Some(error);
+        }
+        Ok(())
+    }
+
+    fn note_bad_log(&mut self, error: Error) {
+        let name = error.file().and_then(Path::file_name).and_then(|name| name.to_str());
+        let name = name.and_then(FileName::parse);
+        if let Some(file) = name.and_then(|name| self.checked.get_mut(&name)) {
+            file.verdict = Verdict::Damaged(error);
+        }
+    }
+
     /// The logs that recovery would replay; the one that the manifest names, there or not, unless
     /// healing has replaced it.
     fn wals_of(&self, recovered: &Recovered) -> Result<Vec<FileNumber>> {
         let mut wals = Files::list(self.fs, self.dir)?.wals();
         wals.retain(|number| recovered.needs_wal(*number));
-        // A database that was repaired or copied has none, and says so with a zero.
-        let named = recovered.log_number;
-        let is_missing = named != FileNumber(0) && !wals.contains(&named);
-        let next = recovered.last_seqno.plus(1);
-        // A log that cannot be read takes over from none; its own check will tell why.
-        let is_replaced = || one_takes_over(self.fs, self.dir, &wals, next).unwrap_or(false);
-        if is_missing && !is_replaced() {
-            wals.insert(0, named);
+        if check_logs(self.fs, self.dir, recovered, &wals).is_err() {
+            wals.insert(0, recovered.log_number);
         }
         Ok(wals)
     }

@@ -1,15 +1,19 @@
-//! Checks one log. Stricter than recovery: a bad record that a crash may have left, since no sync
-//! had promised it, is told too.
+//! Checks one log, then all of them together. Stricter than recovery: a bad record that a crash may
+//! have left, since no sync had promised it, is told too.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::Findings;
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
-use crate::env::fs::RandomAccessFile;
+use crate::db::open::wal_replay::{ReplaySettings, WalReplay};
+use crate::env::fs::{FileSystem, RandomAccessFile};
 use crate::format::batch::BatchReader;
+use crate::format::filename::FileNumber;
 use crate::format::record::mark::find_sync_mark;
 use crate::format::record::reader::{RecordReader, Step};
+use crate::memtable::MemTable;
 
 /// Reads every record, and every update in it.
 pub(super) fn check(file: Arc<dyn RandomAccessFile>) -> Findings {
@@ -29,8 +33,8 @@ fn read(file: &Arc<dyn RandomAccessFile>, findings: &mut Findings) -> Result<()>
         match reader.next(&mut record)? {
             Step::End => return Ok(()),
             Step::Record { offset, after_zeros, .. } => {
-                let expected = next.filter(|_| after_zeros);
-                let batch = read_batch(&record, expected).map_err(|error| error.at(offset))?;
+                let batch = read_batch(&record, next, after_zeros);
+                let batch = batch.map_err(|error| error.at(offset))?;
                 findings.entries += u64::from(batch.count());
                 next = Some(batch.seqno().plus(u64::from(batch.count())));
             }
@@ -48,12 +52,17 @@ fn read(file: &Arc<dyn RandomAccessFile>, findings: &mut Findings) -> Result<()>
     }
 }
 
-/// Behind a hole of zeros, `expected` is the number that must follow.
-fn read_batch(record: &[u8], expected: Option<SeqNo>) -> Result<BatchReader<'_>> {
+/// `next` is the number behind the record before. It may be left out, by writes that failed, but not
+/// behind a hole of zeros; and numbers never fall.
+fn read_batch(record: &[u8], next: Option<SeqNo>, after_zeros: bool) -> Result<BatchReader<'_>> {
     let batch = BatchReader::new(record)?;
-    if let Some(expected) = expected.filter(|expected| batch.seqno() > *expected) {
-        let last = batch.seqno().0 - 1;
-        return Err(Error::corruption(format!("zeros where writes {expected} to {last} were")));
+    let (found, next) = (batch.seqno(), next.unwrap_or(batch.seqno()));
+    if found < next {
+        return Err(Error::corruption(format!("write {found} stands where {next} belongs")));
+    }
+    if found > next && after_zeros {
+        let last = found.0 - 1;
+        return Err(Error::corruption(format!("zeros where writes {next} to {last} were")));
     }
     batch.check().map(|()| batch)
 }
@@ -64,4 +73,16 @@ fn damaged(file: &dyn RandomAccessFile, offset: u64, reason: &str) -> Result<Err
         None => format!("{reason}; recovery keeps the writes before it"),
     };
     Ok(Error::corruption(message).at(offset))
+}
+
+/// Replays the logs as recovery would, to nowhere: each may be sound, and the next one show that it
+/// was longer.
+pub(super) fn check_together(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    settings: ReplaySettings,
+    wals: &[FileNumber],
+) -> Result<()> {
+    let mut forget = |_: &Arc<MemTable>| Ok(());
+    WalReplay::new(settings, fs, dir, &mut forget).run(wals).map(drop)
 }
