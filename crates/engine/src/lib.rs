@@ -85,6 +85,10 @@ mod compaction;
 mod db;
 mod env;
 mod format;
+/// Not part of the API: in no build but those for fuzzing and for the engine's own tests.
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod memtable;
 mod store;
 mod version;

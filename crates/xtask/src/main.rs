@@ -1,6 +1,7 @@
 //! The repository's own chores, run as `cargo xtask <chore>`. People and `.ci/run` call it.
 #![forbid(unsafe_code)]
 
+mod fuzz;
 mod ground;
 mod tidy;
 
@@ -39,8 +40,20 @@ fn main() -> ExitCode {
         ["tsan", batches] => tsan(batches),
         ["loom"] => loom(),
         ["shuttle", options @ ..] => shuttle(options),
+        ["fuzz", ..] => fuzz(&chore[1..]),
         _ => {
-            eprintln!("{USAGE}");
+            eprintln!("{USAGE}\n{}", fuzz::USAGE);
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn fuzz(arguments: &[String]) -> ExitCode {
+    match fuzz::run(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("fuzz: {message}");
             ExitCode::from(2)
         }
     }

@@ -56,6 +56,13 @@ pub(crate) const CAMPAIGNS: &[Campaign] = &[
         seeds_per_round: 1,
     },
     Campaign {
+        name: "fuzz",
+        command: "xtask fuzz --seed {seed}",
+        ci: "--seconds 60 --jobs 2",
+        soak: "--seconds 300 --jobs 2",
+        seeds_per_round: 1,
+    },
+    Campaign {
         name: "kill",
         command: "run -q -p siltstone-interop --bin survive -- kill --seed {seed}",
         ci: "--cycles 500",

@@ -264,6 +264,24 @@ impl Block {
         self.for_each(differs).is_ok()
     }
 
+    /// Fails unless every entry is whole, and the restart points are in order, the first one at the
+    /// first entry and each at an entry that shares nothing: what searches and the way back rely on.
+    pub(crate) fn check(&self) -> Result<()> {
+        let (mut at, mut restarts) = (0, 0);
+        while at < self.entries_end {
+            let entry = self.entry_at(at).ok_or_else(bad_entry)?;
+            if self.restart(restarts) == at && restarts < self.restarts {
+                self.restart_key(restarts)?;
+                restarts += 1;
+            }
+            at = entry.value.end;
+        }
+        // A block without entries has one restart point nevertheless, or none.
+        let found_all = restarts == self.restarts || self.entries_end == 0;
+        let first_restarts = self.entries_end == 0 || self.restart(0) == 0;
+        if found_all && first_restarts { Ok(()) } else { Err(bad_restart()) }
+    }
+
     /// All entries in turn, keys of any kind (a metaindex has no tags).
     pub(crate) fn for_each(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         let (mut at, mut key) = (0, Vec::new());
@@ -285,6 +303,11 @@ impl Drop for Block {
     fn drop(&mut self) {
         spare::give(std::mem::take(&mut self.bytes));
     }
+}
+
+#[cold]
+fn bad_restart() -> Error {
+    Error::corruption("bad restart point in block")
 }
 
 #[cold]

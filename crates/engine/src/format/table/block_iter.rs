@@ -1,7 +1,9 @@
 //! Moves over one block, both ways. Table iterators keep one and hand it block after block.
 //!
 //! Going forward allocates nothing: the key is rebuilt in place. Going backward, entries cannot be
-//! read from their end, so a restart interval is parsed once and kept while it is walked.
+//! read from their end, so a restart interval is parsed once and kept while it is walked. Of an
+//! interval whose keys would take too much memory only the end is kept, and what lies before is
+//! parsed again when it is its turn: a hostile block of 64 KiB may unfold to gigabytes of keys.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,6 +14,11 @@ use crate::base::iter::InternalIterator;
 use crate::base::key::TAG_BYTES;
 use crate::format::table::block::{Block, Entry, bad_entry};
 use crate::format::table::cache::CachedBlock;
+
+/// Keys of an interval are held up to this size, or at least one.
+const HELD_BYTES_MAX: usize = 4 << 20;
+/// Keys of shorter intervals take less than that, however they share.
+const SHORT_BYTES: usize = 4 << 10;
 
 pub(crate) struct BlockIter {
     order: InternalOrder,
@@ -48,6 +55,11 @@ impl BlockIter {
     pub(crate) fn take_block(&mut self) -> Option<Arc<CachedBlock>> {
         self.invalidate();
         self.block.take()
+    }
+
+    /// As [`Block::check`].
+    pub(crate) fn check_block(&self) -> Result<()> {
+        self.block.as_deref().map_or(Ok(()), |cached| cached.block.check())
     }
 
     fn invalidate(&mut self) {
@@ -186,8 +198,12 @@ impl Interval {
         self.keys.clear();
     }
 
+    /// Holds the entries from `start` to `until`, or as many of the last ones as memory admits.
     fn parse(&mut self, block: &Block, start: usize, until: usize) -> Result<()> {
         let mut at = start;
+        if until.saturating_sub(start) > SHORT_BYTES {
+            at = self.skip_excess(block, start, until)?;
+        }
         while at < until {
             let Entry { shared, suffix, value } = block.entry_at(at).ok_or_else(bad_entry)?;
             let before = self.entries.last().map_or(0..0, |parsed| parsed.key.clone());
@@ -204,9 +220,69 @@ impl Interval {
         Ok(())
     }
 
+    /// Passes over the entries that there is no memory for, holds the last of them, whose key the
+    /// next one is built on, and returns where that one starts; `start` if there is room for all.
+    fn skip_excess(&mut self, block: &Block, start: usize, until: usize) -> Result<usize> {
+        let (mut at, mut key_bytes, mut held_bytes) = (start, 0, 0usize);
+        while at < until {
+            let entry = block.entry_at(at).ok_or_else(bad_entry)?;
+            if entry.shared > key_bytes {
+                return Err(bad_entry());
+            }
+            key_bytes = entry.shared + entry.suffix.len();
+            held_bytes = held_bytes.saturating_add(key_bytes + size_of::<Parsed>());
+            at = entry.value.end;
+        }
+        let mut excess = held_bytes.saturating_sub(HELD_BYTES_MAX);
+        at = start;
+        while excess > 0 && at < until {
+            let entry = block.entry_at(at).ok_or_else(bad_entry)?;
+            block.rebuild_key(&entry, &mut self.keys)?;
+            excess = excess.saturating_sub(self.keys.len() + size_of::<Parsed>());
+            let next = entry.value.end;
+            if excess == 0 {
+                self.entries.push(Parsed { at, key: 0..self.keys.len(), value: entry.value });
+            }
+            at = next;
+        }
+        Ok(at)
+    }
+
     fn pop(&mut self) -> Option<(Parsed, &[u8])> {
         let parsed = self.entries.pop()?;
         let key = self.keys.get(parsed.key.clone()).unwrap_or_default();
         Some((parsed, key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::comparator::UserOrder;
+    use crate::base::key::{InternalKey, SeqNo, ValueKind};
+    use crate::format::table::block_builder::BlockBuilder;
+
+    /// The keys of this block take 600 MiB when each stands for itself.
+    #[test]
+    fn a_small_block_of_long_shared_keys_is_walked_back_in_little_memory() {
+        let key = |seqno| {
+            let key = InternalKey::new(&[b'k'; 300 << 10], SeqNo(seqno), ValueKind::Value);
+            key.as_bytes().to_vec()
+        };
+        let seqnos = || (1..=2000).rev();
+        let mut builder = BlockBuilder::new(usize::MAX);
+        seqnos().for_each(|seqno| builder.add(&key(seqno), b""));
+        let bytes = builder.finish().to_vec();
+        assert!(bytes.len() < 350 << 10);
+
+        let mut iter = BlockIter::new(InternalOrder::new(UserOrder::Bytewise));
+        iter.set_block(Arc::new(CachedBlock::new(Block::new(bytes).unwrap())));
+        iter.seek_to_last().unwrap();
+        for seqno in seqnos().rev() {
+            assert!(iter.valid() && iter.key() == key(seqno), "entry {seqno}");
+            assert!(iter.interval.keys.capacity() <= 4 * HELD_BYTES_MAX);
+            iter.prev().unwrap();
+        }
+        assert!(!iter.valid());
     }
 }

@@ -17,6 +17,10 @@ use crate::format::table::block::Block;
 use crate::format::table::block_builder::{BlockBuilder, common_prefix};
 use crate::format::table::handle::BlockHandle;
 
+/// An index that has to be laid out anew may unfold to this much and no more: hostile keys that
+/// share all their bytes would fill any memory. All known writers make indexes that need it not.
+const LAID_OUT_BYTES_MAX: usize = 32 << 20;
+
 pub(crate) struct Index {
     order: InternalOrder,
     block: Block,
@@ -130,6 +134,9 @@ fn every_entry_restarts(block: &Block, entries: usize) -> bool {
 fn lay_out(block: &Block) -> Result<Block> {
     let mut builder = BlockBuilder::new(1);
     block.for_each(|key, value| {
+        if builder.estimated_bytes() + key.len() > LAID_OUT_BYTES_MAX {
+            return Err(bad_index());
+        }
         builder.add(key, value);
         Ok(())
     })?;
@@ -152,5 +159,28 @@ fn prefix(key: &[u8]) -> u64 {
             bytes.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
             u64::from_be_bytes(bytes)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 140 KiB that would take 640 MiB with every key in full.
+    #[test]
+    fn an_index_that_would_unfold_to_fill_memory_is_refused() {
+        let mut builder = BlockBuilder::new(usize::MAX);
+        let key = [b'k'; 64 << 10];
+        (0..10_000).for_each(|_| builder.add(&key, b"\0\x01"));
+        let order = InternalOrder::new(UserOrder::Bytewise);
+        let bytes = builder.finish().to_vec();
+        assert!(bytes.len() < 140 << 10);
+        assert!(Index::parse(bytes, &order, 1 << 20).is_err_and(|error| error.is_corruption()));
+
+        // A small one in the same layout is read.
+        let mut builder = BlockBuilder::new(usize::MAX);
+        (0..10).for_each(|_| builder.add(&key, b"\0\x01"));
+        let index = Index::parse(builder.finish().to_vec(), &order, 1 << 20).unwrap();
+        assert_eq!((index.len(), index.find(&key)), (10, 0));
     }
 }

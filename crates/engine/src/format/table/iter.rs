@@ -63,6 +63,11 @@ impl TableIter {
         self.index
     }
 
+    /// Checks of the current block what reading it forward does not tell.
+    pub(crate) fn check_block(&self) -> Result<()> {
+        self.entries.check_block().map_err(|error| self.placed(error))
+    }
+
     /// Makes `entries` go over block `index`; over none if there is no such block.
     fn load(&mut self, index: usize) -> Result<()> {
         if self.has_block && self.index == index {

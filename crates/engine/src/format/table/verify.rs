@@ -10,7 +10,7 @@ use crate::format::table::iter::{ScanOptions, TableIter};
 use crate::format::table::properties::TableProperties;
 use crate::format::table::reader::Table;
 
-/// Checks every block's checksum, that keys are well formed and ascend, that the index separates
+/// Checks every block's checksum and restart points, that keys are well formed and ascend, that the index separates
 /// the blocks, that the filter knows every key, and that the properties count right. Returns what
 /// it counted.
 pub(crate) fn verify(table: &Arc<Table>) -> Result<TableProperties> {
@@ -26,9 +26,15 @@ fn check(table: &Arc<Table>) -> Result<TableProperties> {
     };
     let mut iter = table.iter(ScanOptions::for_compaction());
     let mut before: Vec<u8> = Vec::new();
+    let mut checked = None;
     iter.seek_to_first()?;
     while iter.valid() {
-        let at = table.index().handle(iter.block_index())?.offset;
+        let block = iter.block_index();
+        if checked != Some(block) {
+            iter.check_block()?;
+            checked = Some(block);
+        }
+        let at = table.index().handle(block)?.offset;
         check_entry(table, &iter, &before).map_err(|error| error.at(at))?;
         count(&mut counted, iter.key(), iter.value());
         before.clear();

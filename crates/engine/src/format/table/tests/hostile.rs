@@ -105,6 +105,28 @@ fn handles_are_bounded_before_anything_is_allocated() {
     }
 }
 
+/// Scans forward read right past a bad restart point, and searches and scans backward miss entries.
+#[test]
+fn verify_tells_bad_restart_points_behind_sound_checksums() {
+    use crate::base::checksum::{crc32c, mask};
+    let order = orders()[0].clone();
+    let settings = TableSettings { compression: Compression::None, ..settings(&order) };
+    let settings = TableSettings { restart_interval: 2, ..settings };
+    let (file, _) = build(&settings, &sorted(&order, mixed(60)));
+    let handle = open(&settings, &file).unwrap().index().handle(0).unwrap();
+    let end = (handle.offset + handle.size) as usize;
+    // The count of restart points ends the block; the last one stands before it.
+    for wrong in [0u32, 1, end as u32] {
+        let mut bytes = file.to_vec();
+        bytes[end - 8..end - 4].copy_from_slice(&wrong.to_le_bytes());
+        let checksum = mask(crc32c(&bytes[handle.offset as usize..=end]));
+        bytes[end + 1..end + 5].copy_from_slice(&checksum.to_le_bytes());
+        let table = open(&settings, &Bytes::new(bytes)).unwrap();
+        let error = verify(&table).unwrap_err();
+        assert_eq!(error.message(), "bad restart point in block");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
