@@ -77,7 +77,7 @@ impl Settings {
         Ok(Settings {
             upper_table: TableSettings { filter: upper_filter.clone(), ..bottom_table.clone() },
             bottom_table,
-            read: ReadSettings { order: order.clone(), filter: upper_filter },
+            read: ReadSettings { order: order.clone(), filter: upper_filter, check_places: true },
             order,
             leveled,
             job: JobLimits { table_bytes, grandparent_bytes: leveled.grandparent_limit() },

@@ -138,7 +138,8 @@ pub(super) fn table(bytes: &[u8]) {
 }
 
 fn open(file: Arc<dyn RandomAccessFile>) -> Result<Arc<Table>> {
-    let settings = ReadSettings { order: order(), filter: Some(bloom().into()) };
+    let settings =
+        ReadSettings { order: order(), filter: Some(bloom().into()), check_places: true };
     Table::open(file, settings, Arc::new(BlockCache::new(0))).map(Arc::new)
 }
 

@@ -145,7 +145,7 @@ mod tests {
             size = builder.finish().unwrap().bytes;
         }
         let blocks = Arc::new(BlockCache::new(1 << 20));
-        let read = ReadSettings { order, filter: None };
+        let read = ReadSettings { order, filter: None, check_places: true };
         (store.clone(), TableCache::new(store, read, blocks, tables_max), size)
     }
 

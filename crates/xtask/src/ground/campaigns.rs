@@ -118,11 +118,5 @@ pub(crate) const CAMPAIGNS: &[Campaign] = &[
         soak: "--histories 1000",
         seeds_per_round: 1000,
     },
-    Campaign {
-        name: "loom",
-        command: "xtask loom",
-        ci: "",
-        soak: "",
-        seeds_per_round: 1,
-    },
+    Campaign { name: "loom", command: "xtask loom", ci: "", soak: "", seeds_per_round: 1 },
 ];

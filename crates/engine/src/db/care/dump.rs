@@ -33,7 +33,7 @@ pub fn dump_file(path: impl AsRef<Path>, env: &Env, out: &mut dyn Write) -> Resu
         Some(FileName::Table(_) | FileName::OldTable(_)) => {
             // A scan from front to back compares no keys, so any order will do.
             let order = InternalOrder::new(UserOrder::Bytewise);
-            let settings = ReadSettings { order, filter: None };
+            let settings = ReadSettings { order, filter: None, check_places: false };
             let table = Table::open(open()?, settings, Arc::new(BlockCache::new(0)))?;
             dump_table(&Arc::new(table), path, out)
         }

@@ -158,7 +158,11 @@ fn build_spans(
 }
 
 pub(super) fn open(settings: &TableSettings, file: &Bytes) -> Result<Arc<Table>> {
-    let settings = ReadSettings { order: settings.order.clone(), filter: settings.filter.clone() };
+    let settings = ReadSettings {
+        order: settings.order.clone(),
+        filter: settings.filter.clone(),
+        check_places: true,
+    };
     let cache = Arc::new(EveryBlock(Mutex::new(Rank::Leaf, HashMap::new())));
     Table::open(Arc::new(file.clone()), settings, cache).map(Arc::new)
 }

@@ -41,7 +41,7 @@ impl Shelf {
             filter: None,
         };
         let blocks = Arc::new(BlockCache::new(1 << 20));
-        let read = ReadSettings { order: order(), filter: None };
+        let read = ReadSettings { order: order(), filter: None, check_places: true };
         let cache = Arc::new(TableCache::new(Arc::clone(&store), read, blocks, 100));
         Shelf { spy, store, cache, settings }
     }
