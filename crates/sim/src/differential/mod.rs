@@ -3,7 +3,7 @@
 //! slice of it; `crates/interop` has the same lists done by LevelDB.
 //!
 //! A run is a list of operations made from a seed ([`generator`]), done to a database and to a model
-//! ([`reference`]) and compared at every step ([`run`]). Beside the model, several things are claimed
+//! ([`mod@reference`]) and compared at every step ([`mod@run`]). Beside the model, several things are claimed
 //! that need none:
 //!
 //! - the same list has the same answers on every option set of the same order,
