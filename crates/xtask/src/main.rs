@@ -3,9 +3,10 @@
 
 mod fuzz;
 mod ground;
+mod planted;
 mod tidy;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
@@ -15,6 +16,9 @@ const USAGE: &str = "usage: cargo xtask CHORE
             put the engine through crashes, faults and damage, with CI's sizes; print the figures
   soak --hours N [CAMPAIGN...]
             the same with new seeds, round after round, for N hours (fractions are fine)
+  planted [--check | NAME...]
+            plant known bugs into a copy of the engine, to see the ground find each; or only see
+            that their patches apply
   shuttle [--schedules N] [--seed N] [--only SCENARIO]
             run short lives of a database under many schedules of its threads
   loom      explore every schedule of small cases of what threads agree by
@@ -36,6 +40,8 @@ fn main() -> ExitCode {
                 ExitCode::from(2)
             }
         },
+        ["planted", "--check"] => exit_code_of(planted::check(&root())),
+        ["planted", only @ ..] => exit_code_of(planted::run(&root(), only)),
         ["tsan"] => tsan("40000"),
         ["tsan", batches] => tsan(batches),
         ["loom"] => loom(),
@@ -63,10 +69,20 @@ fn exit_code(passed: bool) -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+fn exit_code_of(passed: std::io::Result<bool>) -> ExitCode {
+    passed.map(exit_code).unwrap_or_else(|error| {
+        eprintln!("could not run: {error}");
+        ExitCode::from(2)
+    })
+}
+
+/// This crate lies in `crates/xtask`, so the repository's root is two folders up.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 fn tidy() -> ExitCode {
-    // This crate lies in `crates/xtask`, so the repository's root is two folders up.
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    match tidy::run(&root) {
+    match tidy::run(&root()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {

@@ -29,6 +29,9 @@ pub struct CrashArgs {
     /// Leave out a sync, as `ground mutants` names it
     #[arg(long)]
     pub mutant: Option<Mutant>,
+    /// Stop at the first violation
+    #[arg(long)]
+    pub first: bool,
 }
 
 /// Syncs left out one by one, to see each found
@@ -93,10 +96,12 @@ pub fn crash(args: &CrashArgs) -> Report {
         if seed.is_multiple_of(REPLAYED) && play(seed, mutant).trace_hash != run.trace_hash {
             changed.fetch_add(1, Relaxed);
         }
-        let mut explorer = Explorer::new(seed, mutant, plan(seed, args.cuts));
+        let plan = Plan { first_only: args.first, ..plan(seed, args.cuts) };
+        let mut explorer = Explorer::new(seed, mutant, plan);
         explorer.explore(&run);
-        lock(&total).add(explorer.tally);
-        true
+        let mut total = lock(&total);
+        total.add(explorer.tally);
+        !args.first || total.violations.is_empty()
     });
     let total = total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     println!("seeds {} to {}", args.seed, args.seed + args.workloads - 1);
