@@ -5,7 +5,8 @@ use siltstone_sim::crash::campaign::{CrashArgs, MutantArgs, crash, mutants};
 
 #[test]
 fn crashes() {
-    let args = CrashArgs { seed: 1001, workloads: 9, cuts: 1, at: None, mutant: None, first: false };
+    let args =
+        CrashArgs { seed: 1001, workloads: 9, cuts: 1, at: None, mutant: None, first: false };
     let report = crash(&args);
     assert!(report.passed(), "{}", report.lines());
 }
