@@ -36,7 +36,11 @@ pub(crate) fn wal(input: &[u8]) {
     assert_eq!(opened.is_some(), before.is_some(), "both ways to open find the same");
     let Some(db) = opened else { return };
     assert_eq!(contents(&db).ok(), before);
-    db.put("added", "later").expect("what opens can be written");
+    if let Err(error) = db.put("added", "later") {
+        // A log may claim the last sequence numbers there are.
+        assert!(error.to_string().contains("used up"), "what opens can be written: {error}");
+        return;
+    }
     let after = contents(&db).expect("what was written can be read");
     db.close().expect("nothing keeps it from closing");
     assert!(verify(DIR, &options).is_ok_and(|report| report.is_ok()), "what was opened is sound");

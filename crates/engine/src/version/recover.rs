@@ -21,6 +21,10 @@ use crate::version::table_meta::{Graveyard, TableMeta};
 /// CURRENT holds one file name; anything longer is not ours to read into memory.
 const CURRENT_BYTES_MAX: u64 = 256;
 
+/// File numbers that a database must have left: more than any will ever use. One that is opened
+/// without them would soon name files that it cannot open again.
+const NUMBERS_LEFT_MIN: u64 = 1 << 40;
+
 /// A manifest's content.
 pub(crate) struct Recovered {
     pub(crate) version: Version,
@@ -145,7 +149,7 @@ impl Replay<'_> {
         let prev_log_number = self.prev_log_number.unwrap_or(FileNumber(0));
         let used = greatest.max(log_number.0).max(prev_log_number.0).max(manifest.0);
         let named = used.max(next_file.0);
-        if named > FileNumber::MAX.0 {
+        if named > FileNumber::MAX.0 - NUMBERS_LEFT_MIN {
             return Err(Error::corruption(format!("file number {named} is out of range")));
         }
         Ok(Recovered {

@@ -10,6 +10,9 @@ use crate::format::filename::{FileName, FileNumber};
 use crate::version::Version;
 use crate::version::recover::Recovered;
 
+/// Files with greater numbers were planted: new files would get numbers that no manifest may name.
+const GREATEST: FileNumber = FileNumber(FileNumber::MAX.0 - (1 << 41));
+
 /// The names in a folder that are ours. Others are never touched.
 pub(crate) struct Files {
     names: Vec<FileName>,
@@ -18,7 +21,7 @@ pub(crate) struct Files {
 impl Files {
     pub(crate) fn list(fs: &dyn FileSystem, dir: &Path) -> Result<Self> {
         let names = fs.list(dir)?;
-        let usable = |name: &FileName| name.number().is_none_or(|number| number <= FileNumber::MAX);
+        let usable = |name: &FileName| name.number().is_none_or(|number| number <= GREATEST);
         let names = names.iter().filter_map(|name| FileName::parse(name)).filter(usable);
         Ok(Files { names: names.collect() })
     }
