@@ -7,7 +7,7 @@
 //! ```text
 //! whose: who had it, e.g. leveldb#193
 //! find: the smallest campaign that must fail
-//! shows: what that campaign must then say
+//! shows: what that campaign must then say; others that would do follow behind " | "
 //! ```
 //!
 //! The patches are applied to a copy of the work tree, never to the tree itself. Each campaign is also
@@ -34,7 +34,7 @@ struct Planted {
     path: PathBuf,
     /// The command that must fail.
     find: String,
-    /// A part of what it must say.
+    /// A part of what it must say, or several of which one will do.
     shows: String,
 }
 
@@ -166,7 +166,8 @@ impl Scratch {
         let ended = self.run(&one.find, &log)?;
         self.restore()?;
         let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
-        let shown = said.lines().find(|line| line.contains(&one.shows));
+        let shows = |line: &&str| one.shows.split(" | ").any(|part| line.contains(part));
+        let shown = said.lines().find(shows);
         let missed = |what: &str| Verdict::Missed(format!("{what}; see {}", log.display()));
         Ok(match (ended, shown) {
             (Some(status), _) if status.success() => missed("the campaign passes"),
