@@ -7,11 +7,13 @@ use siltstone_sim::{Folder, World};
 use crate::input::Input;
 use crate::model::Model;
 use crate::operations::Run;
-use crate::reading::{DIR, Pairs, contents, options, roam, scan, world as make_world};
+use crate::reading::{DIR, Pairs, contents, options, roam, scan};
 
 /// The first byte: bit 0 reuses logs, bit 1 crashes instead of closing; the rest, how many bytes of
-/// the input are operations. What follows is damage: which file, how, where (two bytes).
+/// the input are operations. What follows is damage: which file, how, where (two bytes). Inputs of odd
+/// length are repaired, others opened.
 pub(crate) fn damage(input: &[u8]) {
+    let mends = input.len() & 1 == 1;
     let mut input = Input(input);
     let mode = input.byte();
     let mut run = Run::new(mode);
@@ -24,9 +26,11 @@ pub(crate) fn damage(input: &[u8]) {
     while !input.is_empty() {
         cut |= hurt(&world.folder, &mut input);
     }
-    let mended = make_world(&world.folder.files());
-    find(&world, &model, cut);
-    save(&mended, &model);
+    if mends {
+        save(&world, &model);
+    } else {
+        find(&world, &model, cut);
+    }
 }
 
 /// Damages a file. True if bytes went missing at its end, as a crash may have it.

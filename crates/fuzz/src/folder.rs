@@ -57,7 +57,9 @@ fn files(input: &mut Input<'_>, sealed: bool) -> Vec<(String, Vec<u8>)> {
         let code = input.byte();
         let kind = KINDS[usize::from(code >> 5)];
         let number = match code & 0x1f {
-            0x1f => u64::MAX >> 1, // The greatest that is ours.
+            // Beyond what is ours, and the greatest that is.
+            0x1f => u64::MAX >> 1,
+            0x1e => (u64::MAX >> 1) - (1 << 41),
             number => number.into(),
         };
         let len = u16::from_le_bytes([input.byte(), input.byte()]);

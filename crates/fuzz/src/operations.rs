@@ -7,7 +7,7 @@ use siltstone_sim::{Fault, World};
 
 use crate::input::Input;
 use crate::model::{Model, Update};
-use crate::reading::{DIR, Pairs, contents, options, world};
+use crate::reading::{DIR, Pairs, after_death, contents, options, world};
 
 /// Each byte picks an operation; those that need more take the bytes behind.
 pub(crate) fn operations(input: &[u8]) {
@@ -29,6 +29,8 @@ pub(crate) struct Run {
     failed_before: u64,
     reads_fail: bool,
     reuse_logs: bool,
+    /// Checks the files at the end.
+    verifies: bool,
 }
 
 /// Keys of every length and of shared beginnings.
@@ -51,6 +53,7 @@ impl Run {
             failed_before: 0,
             reads_fail: false,
             reuse_logs: mode & 1 == 1,
+            verifies: mode & 6 == 0,
         };
         let made = Db::open(DIR, Options { create_if_missing: true, ..run.options() });
         run.db = Some(made.expect("nothing keeps it from being made"));
@@ -213,15 +216,10 @@ impl Run {
         self.open();
     }
 
-    /// The files that a dead process leaves.
-    fn after_crash(&self) -> World {
-        world(&self.world.folder.files())
-    }
-
     /// Goes on with what a dead process leaves.
     fn crash(&mut self) {
         self.snapshots.clear();
-        let after = self.after_crash();
+        let after = after_death(&self.world);
         self.db = None;
         self.world = after;
         (self.reads_fail, self.failed_before) = (false, 0);
@@ -246,14 +244,22 @@ impl Run {
         self.heal();
         self.crash();
         self.close();
+        if !self.verifies {
+            return;
+        }
         let report = verify(DIR, &self.options()).expect("there is a database");
         assert!(report.is_ok(), "{report}");
     }
 
     /// Leaves the files to their fate.
     pub(crate) fn leave(mut self, crashed: bool) -> (World, Model) {
-        let after = crashed.then(|| self.after_crash());
-        self.close();
-        (after.unwrap_or(self.world), self.model)
+        if !crashed {
+            self.close();
+            return (self.world, self.model);
+        }
+        let after = after_death(&self.world);
+        self.snapshots.clear();
+        self.db = None;
+        (after, self.model)
     }
 }

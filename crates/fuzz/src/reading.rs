@@ -19,6 +19,12 @@ fn env() -> Env {
     Env { clock: Arc::new(SimClock::default()), ..Env::memory() }
 }
 
+/// What is there for the next process when that of `world` has died.
+pub(crate) fn after_death(world: &World) -> World {
+    world.faults.kill();
+    World::over(Env { file_system: Arc::clone(&world.folder.fs), ..env() })
+}
+
 /// A world whose database folder holds these files.
 pub(crate) fn world(files: &[(String, Vec<u8>)]) -> World {
     let world = World::over(env());

@@ -27,6 +27,19 @@ pub(crate) fn record_file(input: &[u8]) -> Vec<u8> {
         let short = usize::from(input.byte());
         append_record(&mut file, &vec![b'x'; BLOCK_BYTES - HEADER_BYTES - short]);
     }
+    fill(file, mode, input)
+}
+
+/// As [`record_file`], but never more than a block: recovery tries every byte behind damage as the
+/// start of a mark.
+pub(crate) fn short_record_file(input: &[u8]) -> Vec<u8> {
+    let mut input = Input(input);
+    let mode = input.byte();
+    fill(Vec::new(), mode, input)
+}
+
+/// Appends what the input holds.
+fn fill(mut file: Vec<u8>, mode: u8, mut input: Input<'_>) -> Vec<u8> {
     let start = file.len();
     if mode & FRAMED != 0 {
         while !input.is_empty() {

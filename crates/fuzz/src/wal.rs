@@ -62,9 +62,9 @@ fn files(input: &mut Input<'_>) -> Vec<(String, Vec<u8>)> {
         0 => usize::MAX,
         len => len,
     };
-    log.1 = seal::record_file(input.bytes(first));
+    log.1 = seal::short_record_file(input.bytes(first));
     if !input.is_empty() {
-        files.push(("000009.log".to_owned(), seal::record_file(input.0)));
+        files.push(("000009.log".to_owned(), seal::short_record_file(input.0)));
     }
     files
 }

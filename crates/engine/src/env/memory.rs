@@ -8,6 +8,7 @@
 //! no call holds two at a time.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::ops::Bound;
 use std::path::{Component, Path, PathBuf};
@@ -23,10 +24,11 @@ pub(crate) struct MemoryFileSystem {
     tree: Mutex<Tree>,
 }
 
-/// Every name but the root's, by its path from the root.
+/// Every name but the root's, by its path from the root. Paths are kept as bytes: comparing them part
+/// by part would take a good share of a short run.
 #[derive(Default)]
 struct Tree {
-    nodes: BTreeMap<PathBuf, Node>,
+    nodes: BTreeMap<OsString, Node>,
 }
 
 #[derive(Clone)]
@@ -149,7 +151,7 @@ impl Tree {
         if path.as_os_str().is_empty() {
             return Ok(Node::Folder);
         }
-        if let Some(node) = self.nodes.get(path) {
+        if let Some(node) = self.nodes.get(path.as_os_str()) {
             return Ok(node.clone());
         }
         self.parent(path)?;
@@ -182,14 +184,14 @@ impl Tree {
             Ok(Node::File(_)) => {}
             Err(_) => self.parent(path)?,
         }
-        self.nodes.insert(path.to_owned(), Node::File(file));
+        self.nodes.insert(path.into(), Node::File(file));
         Ok(())
     }
 
     /// Takes the file's name `path` away.
     fn take(&mut self, path: &Path) -> Answer<Arc<MemoryFile>> {
         let file = self.file(path)?;
-        self.nodes.remove(path);
+        self.nodes.remove(path.as_os_str());
         Ok(file)
     }
 
@@ -208,7 +210,7 @@ impl Tree {
         let file = self.file(from)?;
         self.place(to, file)?;
         if from != to {
-            self.nodes.remove(from);
+            self.nodes.remove(from.as_os_str());
         }
         Ok(())
     }
@@ -236,7 +238,7 @@ impl Tree {
                 return Err(io::ErrorKind::AlreadyExists);
             }
             self.parent(dir)?;
-            self.nodes.insert(dir.to_owned(), Node::Folder);
+            self.nodes.insert(dir.into(), Node::Folder);
         }
         Ok(())
     }
@@ -247,15 +249,21 @@ impl Tree {
             return Err(io::ErrorKind::DirectoryNotEmpty);
         }
         // The root has no entry to remove.
-        self.nodes.remove(dir).map(drop).ok_or(io::ErrorKind::ResourceBusy)
+        self.nodes.remove(dir.as_os_str()).map(drop).ok_or(io::ErrorKind::ResourceBusy)
     }
 
-    /// Everything below `dir`, children's children included: paths order by component, so it
-    /// stands in one piece behind `dir`.
-    fn below<'a>(&'a self, dir: &'a Path) -> impl Iterator<Item = &'a PathBuf> {
-        let behind = (Bound::Excluded(dir), Bound::Unbounded);
-        let paths = self.nodes.range::<Path, _>(behind).map(|(path, _)| path);
-        paths.take_while(move |path| path.starts_with(dir))
+    /// Everything below `dir`, children's children included.
+    fn below(&self, dir: &Path) -> impl Iterator<Item = &Path> {
+        // What begins so stands in one piece. The root's path is empty.
+        let mut start = dir.as_os_str().to_owned();
+        if !start.is_empty() {
+            start.push("/");
+        }
+        let behind = (Bound::Included(start.as_os_str()), Bound::Unbounded);
+        let paths = self.nodes.range::<OsStr, _>(behind).map(|(path, _)| path);
+        let inside =
+            move |path: &&OsString| path.as_encoded_bytes().starts_with(start.as_encoded_bytes());
+        paths.take_while(inside).map(Path::new)
     }
 }
 

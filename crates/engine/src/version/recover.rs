@@ -23,7 +23,7 @@ const CURRENT_BYTES_MAX: u64 = 256;
 
 /// File numbers that a database must have left: more than any will ever use. One that is opened
 /// without them would soon name files that it cannot open again.
-const NUMBERS_LEFT_MIN: u64 = 1 << 40;
+pub(crate) const NUMBERS_LEFT_MIN: u64 = 1 << 40;
 
 /// A manifest's content.
 pub(crate) struct Recovered {

@@ -400,3 +400,35 @@ fn a_log_that_begins_with_a_mark_stands_alone() {
     assert_eq!(contents(&db).len(), 2);
     assert_eq!(db.snapshot().seqno().0, 60);
 }
+
+/// New files take greater numbers than any that is there. A file planted near the end of what counts
+/// as ours had them pass that end: the next open looked for its logs in vain.
+#[test]
+fn a_planted_file_does_not_lead_numbers_out_of_range() {
+    // Ours end 2^41 before 2^63, and a database must have 2^40 numbers left.
+    let ours = (1u64 << 63) - 1 - (1 << 41);
+    let is_refused = |planted: u64| {
+        let world = World::new();
+        put_all(&world.open(), &[("a", "1")]);
+        world.folder.write(&format!("{planted}.dbtmp"), b"");
+        let before = world.folder.files();
+        for round in 0..3 {
+            match world.try_open() {
+                Ok(db) => synced(&db, format!("b{round}"), "2").unwrap(),
+                Err(error) => {
+                    assert!(error.is_corruption() && error.message().contains("used up"));
+                    assert_eq!((round, world.folder.files()), (0, before));
+                    assert_eq!(contents(&world.open_read_only().unwrap()).len(), 1);
+                    return true;
+                }
+            }
+        }
+        assert_eq!(contents(&world.open()).len(), 4);
+        false
+    };
+    let near = ours - (1 << 40);
+    assert_eq!(
+        [1000, near - 100, near, ours, ours + 1].map(is_refused),
+        [false, false, true, true, false]
+    );
+}

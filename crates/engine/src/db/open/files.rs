@@ -8,7 +8,7 @@ use crate::db::open::wal_replay::one_takes_over;
 use crate::env::fs::FileSystem;
 use crate::format::filename::{FileName, FileNumber};
 use crate::version::Version;
-use crate::version::recover::Recovered;
+use crate::version::recover::{NUMBERS_LEFT_MIN, Recovered};
 
 /// Files with greater numbers were planted: new files would get numbers that no manifest may name.
 const GREATEST: FileNumber = FileNumber(FileNumber::MAX.0 - (1 << 41));
@@ -78,9 +78,23 @@ impl Files {
 
     /// The greatest number that any file carries. New files take greater ones: an orphan must not
     /// share its number with a file that is needed.
-    pub(crate) fn greatest_number(&self) -> u64 {
+    fn greatest_number(&self) -> u64 {
         let numbers = self.names.iter().filter_map(|name| name.number());
         numbers.map(|number| number.0).max().unwrap_or(0)
+    }
+
+    /// The number of the next file, of a database that names none from `named` on. Fails where the
+    /// numbers of our own files would soon pass for planted ones.
+    pub(crate) fn next_number(&self, dir: &Path, named: FileNumber) -> Result<u64> {
+        let next = named.0.max(self.greatest_number() + 1);
+        if next > GREATEST.0 - NUMBERS_LEFT_MIN {
+            let message = format!(
+                "file numbers are used up: the next is {next}; move away what was planted, or see \
+                 what repair can save"
+            );
+            return Err(Error::corruption(message).in_file(dir));
+        }
+        Ok(next)
     }
 
     pub(crate) fn tables(&self) -> impl Iterator<Item = FileNumber> {

@@ -57,8 +57,9 @@ pub(crate) fn create(
     let (memtable, inserter) = MemTable::new(settings.order.user.clone(), options.env.seed);
     let files = Files::list(&*options.env.file_system, dir)?;
     files.check_no_remains(&*options.env.file_system, dir)?;
+    let next_file = files.next_number(dir, FIRST_FILE)?;
     let mut core = assemble(dir, options, (settings, listeners, Some(lock)), graveyard, memtable);
-    core.next_file = AtomicU64::new(FIRST_FILE.0.max(files.greatest_number() + 1));
+    core.next_file = AtomicU64::new(next_file);
     begin(&mut core, Version::default(), inserter, SeqNo(0))?;
     bury_orphans(&core, &files);
     Ok(core)
@@ -75,10 +76,10 @@ pub(crate) fn recover(
     let recovered = recover::recover(&*fs, dir, &settings.order, &graveyard)?;
     let files = Files::list(&*fs, dir)?;
     check_logs(&*fs, dir, &recovered, &files.wals())?;
+    let next_file = files.next_number(dir, recovered.next_file)?;
     let (memtable, _) = MemTable::new(settings.order.user.clone(), options.env.seed);
     let mut core = assemble(dir, options, (settings, listeners, Some(lock)), graveyard, memtable);
     check_tables(core.store.list()?, dir, &recovered.version)?;
-    let next_file = recovered.next_file.0.max(files.greatest_number() + 1);
     core.next_file = AtomicU64::new(next_file);
     let wals: Vec<_> =
         files.wals().into_iter().filter(|number| recovered.needs_wal(*number)).collect();
