@@ -41,12 +41,13 @@ impl Trace {
     }
 }
 
-/// Every so many schedules, one is run again, to see that it is the same.
+/// Of every so many schedules, the first is run again, to see that it is the same.
 pub(super) const REPEAT_EVERY: u64 = 20;
 
 /// Runs the schedules of the seeds from `next` to `end`.
 pub(super) struct Baton {
     trace: Arc<Trace>,
+    first: u64,
     next: u64,
     end: u64,
     /// The seed that runs again, and the hash of its first run.
@@ -60,6 +61,7 @@ impl Baton {
     pub(super) fn new(trace: Arc<Trace>, first: u64, schedules: u64) -> Self {
         Baton {
             trace,
+            first,
             next: first,
             end: first + schedules,
             repeat: None,
@@ -83,7 +85,7 @@ impl Baton {
                 }
                 None => {
                     self.trace.schedules.fetch_add(1, Relaxed);
-                    if seed.is_multiple_of(REPEAT_EVERY) {
+                    if (seed - self.first).is_multiple_of(REPEAT_EVERY) {
                         self.repeat = Some((seed, hash));
                         return Some(seed);
                     }
