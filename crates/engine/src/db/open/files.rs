@@ -76,25 +76,20 @@ impl Files {
         numbers
     }
 
-    /// The greatest number that any file carries. New files take greater ones: an orphan must not
-    /// share its number with a file that is needed.
-    fn greatest_number(&self) -> u64 {
-        let numbers = self.names.iter().filter_map(|name| name.number());
-        numbers.map(|number| number.0).max().unwrap_or(0)
-    }
-
-    /// The number of the next file, of a database that names none from `named` on. Fails where the
-    /// numbers of our own files would soon pass for planted ones.
+    /// The number of the next file of a database that names none from `named` on. It is greater than
+    /// any that is there: an orphan must not share its number with a file that is needed. Fails if one
+    /// is so great that the numbers of our own files would soon pass for planted ones.
     pub(crate) fn next_number(&self, dir: &Path, named: FileNumber) -> Result<u64> {
-        let next = named.0.max(self.greatest_number() + 1);
-        if next > GREATEST.0 - NUMBERS_LEFT_MIN {
-            let message = format!(
-                "file numbers are used up: the next is {next}; move away what was planted, or see \
-                 what repair can save"
-            );
-            return Err(Error::corruption(message).in_file(dir));
+        let numbered = self.names.iter().filter_map(|name| Some((name.number()?, name)));
+        let Some((number, name)) = numbered.max_by_key(|(number, _)| *number) else {
+            return Ok(named.0);
+        };
+        if number.0 >= GREATEST.0 - NUMBERS_LEFT_MIN {
+            let message = "its number leaves none for new files: file numbers are used up; move it away \
+                           if it was planted, or see what repair can save";
+            return Err(Error::corruption(message).in_file(&name.in_dir(dir)));
         }
-        Ok(next)
+        Ok(named.0.max(number.0 + 1))
     }
 
     pub(crate) fn tables(&self) -> impl Iterator<Item = FileNumber> {

@@ -91,7 +91,8 @@ fn replay_into_memory(core: &mut Core, recovered: &Recovered, files: &Files) -> 
     let settings = replay_settings(core, recovered);
     let replay = WalReplay::new(settings, &*core.env.file_system, &core.dir, &mut keep);
     let (rest, report) = replay.run(&wals)?;
-    let logged = |table| Logged { table, wal: recovered.log_number, start: recovered.last_seqno };
+    let start = recovered.last_seqno.plus(1);
+    let logged = |table| Logged { table, wal: recovered.log_number, start };
     let mut state = core.state.lock();
     state.immutables = full.into_iter().map(logged).collect();
     state.memtable = logged(Arc::clone(rest.table()));

@@ -2,6 +2,7 @@
 //! shows is in fresh, synced storage first), then a new manifest and a new log.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -60,7 +61,7 @@ pub(crate) fn create(
     let next_file = files.next_number(dir, FIRST_FILE)?;
     let mut core = assemble(dir, options, (settings, listeners, Some(lock)), graveyard, memtable);
     core.next_file = AtomicU64::new(next_file);
-    begin(&mut core, Version::default(), inserter, SeqNo(0))?;
+    begin(&mut core, Version::default(), inserter, SeqNo(0)..SeqNo(0))?;
     bury_orphans(&core, &files);
     Ok(core)
 }
@@ -84,7 +85,7 @@ pub(crate) fn recover(
     let wals: Vec<_> =
         files.wals().into_iter().filter(|number| recovered.needs_wal(*number)).collect();
     let (version, inserter, mut report) = replay_into_tables(&core, &recovered, &wals)?;
-    begin(&mut core, version, inserter, report.last_seqno)?;
+    begin(&mut core, version, inserter, recovered.last_seqno..report.last_seqno)?;
     set_aside(&core, &report);
     bury_orphans(&core, &files);
     report.elapsed = core.env.clock.now().saturating_sub(begin_time);
@@ -127,12 +128,17 @@ pub(crate) fn replay_settings(core: &Core, recovered: &Recovered) -> ReplaySetti
 }
 
 /// Starts writing: a new log, which holds what the memtable does, and a new manifest that needs no
-/// older one.
-fn begin(core: &mut Core, version: Version, inserter: Inserter, last: SeqNo) -> Result<()> {
+/// older one. `seqnos`: the old manifest's last one, and the last that recovery has found.
+fn begin(
+    core: &mut Core,
+    version: Version,
+    inserter: Inserter,
+    seqnos: Range<SeqNo>,
+) -> Result<()> {
     let manifest_number = core.new_file_number();
     let fs = Arc::clone(&core.env.file_system);
     let table = Arc::clone(inserter.table());
-    let next_seqno = last.plus(1);
+    let next_seqno = seqnos.end.plus(1);
     let start = table.first_seqno().unwrap_or(next_seqno);
     let wal_number = core.new_file_number();
     let reuses = !table.is_empty();
@@ -144,7 +150,9 @@ fn begin(core: &mut Core, version: Version, inserter: Inserter, last: SeqNo) -> 
     } else {
         Wal::create(&fs, &core.dir, wal_number)?
     };
-    core.set_floor(Floor { wal: wal.number(), last_seqno: SeqNo(start.0.saturating_sub(1)) });
+    // A log that healing made may repeat what is in tables: the floor does not fall for that.
+    let last_seqno = SeqNo(start.0.saturating_sub(1)).max(seqnos.start);
+    core.set_floor(Floor { wal: wal.number(), last_seqno });
     let snapshot = core.snapshot_edit(&version, core.floor());
     let manifest = ManifestLog::create(&fs, &core.dir, manifest_number, &snapshot)?;
     if reuses {
@@ -154,7 +162,7 @@ fn begin(core: &mut Core, version: Version, inserter: Inserter, last: SeqNo) -> 
     }
     core.counters.manifest_rotations.add(1);
     *core.manifest.lock() = Some(manifest);
-    core.view.show(last);
+    core.view.show(seqnos.end);
     {
         let mut state = core.state.lock();
         state.memtable = Logged { table, wal: wal.number(), start };

@@ -198,6 +198,9 @@ impl Verifier<'_> {
         for name in orphans {
             self.note_orphan(name);
         }
+        if let Err(error) = names.next_number(self.dir, recovered.next_file) {
+            self.blame(error);
+        }
         Ok(())
     }
 
@@ -239,7 +242,7 @@ impl Verifier<'_> {
             };
             let Err(error) = wal::check_together(self.fs, self.dir, settings, &wals) else { break };
             if last.is_some_and(|last| last.to_string() == error.to_string()) {
-                self.note_bad_log(error);
+                self.blame(error);
                 break;
             }
             last = Some(error);
@@ -247,7 +250,8 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    fn note_bad_log(&mut self, error: Error) {
+    /// Files an error under the file that it names.
+    fn blame(&mut self, error: Error) {
         let name = error.file().and_then(Path::file_name).and_then(|name| name.to_str());
         let name = name.and_then(FileName::parse);
         if let Some(file) = name.and_then(|name| self.checked.get_mut(&name)) {
