@@ -407,17 +407,18 @@ fn a_log_that_begins_with_a_mark_stands_alone() {
 fn a_planted_file_does_not_lead_numbers_out_of_range() {
     // Ours end 2^41 before 2^63, and a database must have 2^40 numbers left.
     let ours = (1u64 << 63) - 1 - (1 << 41);
-    let is_refused = |planted: u64| {
+    let is_refused = |(planted, prefix, suffix): (u64, &str, &str)| {
+        let name = format!("{prefix}{planted}{suffix}");
         let world = World::new();
         put_all(&world.open(), &[("a", "1")]);
-        world.folder.write(&format!("{planted}.dbtmp"), b"");
+        world.folder.write(&name, b"");
         let before = world.folder.files();
         for round in 0..3 {
             match world.try_open() {
                 Ok(db) => synced(&db, format!("b{round}"), "2").unwrap(),
                 Err(error) => {
                     assert!(error.is_corruption() && error.message().contains("used up"));
-                    assert!(error.file().unwrap().ends_with(format!("{planted}.dbtmp")));
+                    assert!(error.file().unwrap().ends_with(&name));
                     assert!(!verify("/db", &world.options()).unwrap().is_ok());
                     assert_eq!((round, world.folder.files()), (0, before));
                     assert_eq!(contents(&world.open_read_only().unwrap()).len(), 1);
@@ -430,10 +431,13 @@ fn a_planted_file_does_not_lead_numbers_out_of_range() {
         false
     };
     let near = ours - (1 << 40);
-    assert_eq!(
-        [1000, near - 100, near, ours, ours + 1].map(is_refused),
-        [false, false, true, true, false]
-    );
+    for (prefix, suffix) in [("", ".dbtmp"), ("", ".ldb"), ("MANIFEST-", "")] {
+        assert_eq!(
+            [1000, near - 100, near, ours, ours + 1].map(|n| is_refused((n, prefix, suffix))),
+            [false, false, true, true, false],
+            "{prefix}{suffix}"
+        );
+    }
 }
 
 /// A log that healing made holds what the memtables of that time did, and tables may hold some of it by

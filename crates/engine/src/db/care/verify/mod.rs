@@ -253,9 +253,13 @@ impl Verifier<'_> {
     /// Files an error under the file that it names.
     fn blame(&mut self, error: Error) {
         let name = error.file().and_then(Path::file_name).and_then(|name| name.to_str());
-        let name = name.and_then(FileName::parse);
-        if let Some(file) = name.and_then(|name| self.checked.get_mut(&name)) {
-            file.verdict = Verdict::Damaged(error);
+        let Some(name) = name.and_then(FileName::parse) else { return };
+        match self.checked.get_mut(&name) {
+            Some(file) => file.verdict = Verdict::Damaged(error),
+            None => {
+                let bytes = self.fs.metadata(&name.in_dir(self.dir)).map_or(0, |found| found.len);
+                self.note(name, bytes, Findings::failed(error));
+            }
         }
     }
 
