@@ -22,6 +22,7 @@ use crate::db::state::{Floor, State};
 use crate::db::super_version::{SuperVersion, View};
 use crate::db::write::committer::Committer;
 use crate::db::write::queue::WriteQueue;
+use crate::db::write::wal::LogPlace;
 use crate::env::Env;
 use crate::env::fs::FileLock;
 use crate::format::filename::FileNumber;
@@ -86,6 +87,10 @@ impl Core {
 
     pub(crate) fn next_file_number(&self) -> FileNumber {
         FileNumber(self.next_file.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn log_place(&self) -> LogPlace<'_> {
+        LogPlace { fs: &self.env.file_system, dir: &self.dir, maps: self.options.map_logs }
     }
 
     pub(crate) fn floor(&self) -> Floor {

@@ -21,6 +21,14 @@ pub trait FileSystem: Send + Sync {
     /// open then read is not defined. The folder must exist. A symbolic link is not followed.
     fn create(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>>;
 
+    /// As [`create`](Self::create), for a log: many small appends. Until it is closed, and for good if
+    /// the process dies before, the file may be longer than what was appended, with zeros behind.
+    /// An append that the death of the process cuts short shows nothing of its first eight bytes, or
+    /// the file's end is where it was cut.
+    fn create_log(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>> {
+        self.create(path, site)
+    }
+
     /// Opens a file for reading at any offset.
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
 

@@ -10,6 +10,9 @@
 //! outside this module opens a lock file.
 #![expect(clippy::disallowed_methods, reason = "the one place that reaches for the disk")]
 
+#[cfg(target_os = "linux")]
+mod log;
+
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -54,6 +57,15 @@ impl FileSystem for PosixFileSystem {
         options.write(true).create(true).truncate(true).mode(0o644).custom_flags(NO_FOLLOW);
         let file = options.open(path).map_err(|cause| Error::io("create", path, cause))?;
         Ok(Box::new(PosixWriter { file: Some(file), path: path.to_owned() }))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn create_log(&self, path: &Path, _: Site) -> Result<Box<dyn WritableFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        let options = options.mode(0o644).custom_flags(NO_FOLLOW);
+        let file = options.open(path).map_err(|cause| Error::io("create", path, cause))?;
+        Ok(Box::new(log::create(file, path)))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {

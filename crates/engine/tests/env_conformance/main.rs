@@ -114,6 +114,8 @@ on_every_file_system! {
     reads_fall_short_only_at_the_end,
     a_reader_tells_path_and_length,
     a_live_file_grows_under_its_reader,
+    a_log_is_what_was_appended_and_zeros,
+    a_log_is_cut_to_its_length_when_it_ends,
     creating_empties_the_file,
     creating_needs_a_folder,
     folders_are_not_files,
@@ -188,6 +190,49 @@ fn a_live_file_grows_under_its_reader(world: &World) {
     file.append(b"def", Site::WalAppend).unwrap();
     assert_eq!(reader.len(), 3);
     assert_eq!(read(&*reader, 0, 10).unwrap(), b"abcdef");
+}
+
+/// Pieces of many sizes: such as fit into a mapped window, cross its end, and are larger.
+fn pieces() -> impl Iterator<Item = Vec<u8>> {
+    let len = |n: usize| [1, 7, 8, 9, 140, 33_000, 0, 4096, 90_000, 300_000, 63][n % 11];
+    (0..66).map(move |n| (0..len(n)).map(|at| (n + at % 251 + 1) as u8 | 1).collect())
+}
+
+fn a_log_is_what_was_appended_and_zeros(world: &World) {
+    let mut file = world.fs.create_log(&world.at("f"), Site::WalCreate).unwrap();
+    let mut appended = Vec::new();
+    for (n, piece) in pieces().enumerate() {
+        file.append(&piece, Site::WalAppend).unwrap();
+        appended.extend(piece);
+        if n % 5 == 0 {
+            file.sync(Site::WalSync).unwrap();
+        }
+        let found = world.get("f").unwrap();
+        assert!(found[..appended.len()] == appended, "after piece {n}");
+        assert!(found[appended.len()..].iter().all(|&byte| byte == 0), "after piece {n}");
+    }
+    file.close(Site::WalClose).unwrap();
+    assert!(world.get("f").unwrap() == appended);
+    // And a new one in its place begins empty.
+    let mut file = world.fs.create_log(&world.at("f"), Site::WalCreate).unwrap();
+    assert!(world.get("f").unwrap().is_empty());
+    file.append(b"anew", Site::WalAppend).unwrap();
+    file.close(Site::WalClose).unwrap();
+    assert_eq!(world.get("f").unwrap(), b"anew");
+}
+
+fn a_log_is_cut_to_its_length_when_it_ends(world: &World) {
+    for closes in [true, false] {
+        let mut file = world.fs.create_log(&world.at("f"), Site::WalCreate).unwrap();
+        for _ in 0..10 {
+            file.append(&[7; 100], Site::WalAppend).unwrap();
+        }
+        if closes {
+            file.close(Site::WalClose).unwrap();
+        }
+        drop(file);
+        assert_eq!(world.get("f").unwrap(), vec![7; 1000]);
+    }
 }
 
 fn creating_empties_the_file(world: &World) {

@@ -204,7 +204,9 @@ impl Disk {
         let mut names = self.durable.clone();
         for (change, fate) in self.pending.iter().zip(&cut.fates) {
             match change {
-                Pending::Truncate { file } if *fate == Fate::Kept => files[*file] = Arc::default(),
+                Pending::Truncate { file, len } if *fate == Fate::Kept => {
+                    Arc::make_mut(&mut files[*file]).truncate(*len);
+                }
                 Pending::Truncate { .. } => {}
                 Pending::Write { file, offset, data } => {
                     write_partly(&mut files[*file], *offset, data, *fate);
@@ -213,7 +215,11 @@ impl Disk {
             }
         }
         prune(&mut names);
-        let file = |bytes: Arc<Vec<u8>>| FileState { live: Arc::clone(&bytes), durable: bytes };
+        let file = |bytes: Arc<Vec<u8>>| FileState {
+            log_end: bytes.len(),
+            live: Arc::clone(&bytes),
+            durable: bytes,
+        };
         Disk {
             files: files.into_iter().map(file).collect(),
             live: names.clone(),

@@ -45,6 +45,15 @@ pub enum Step {
         file: FileId,
         data: Arc<[u8]>,
     },
+    /// Into a log, which is longer than what was appended: zeros follow.
+    AppendToLog {
+        file: FileId,
+        data: Arc<[u8]>,
+    },
+    /// Ends a log where what was appended ends.
+    TrimLog {
+        file: FileId,
+    },
     SyncFile {
         file: FileId,
     },
@@ -71,6 +80,7 @@ pub enum Step {
 pub(crate) enum Pending {
     Truncate {
         file: FileId,
+        len: usize,
     },
     Write {
         file: FileId,
@@ -97,7 +107,7 @@ pub(crate) enum Pending {
 impl Pending {
     fn is_of_file(&self, wanted: FileId) -> bool {
         match self {
-            Pending::Truncate { file } | Pending::Write { file, .. } => *file == wanted,
+            Pending::Truncate { file, .. } | Pending::Write { file, .. } => *file == wanted,
             Pending::Put { .. } | Pending::Take { .. } | Pending::Move { .. } => false,
         }
     }
@@ -116,7 +126,12 @@ impl Pending {
 struct FileState {
     live: Arc<Vec<u8>>,
     durable: Arc<Vec<u8>>,
+    /// Of a log: the bytes appended.
+    log_end: usize,
 }
+
+/// Logs grow by such pieces: small, so that small workloads see many.
+const LOG_PIECE: usize = 1000;
 
 type Names = BTreeMap<PathBuf, Node>;
 
@@ -166,6 +181,8 @@ impl Disk {
             Step::RemoveFolder { path } | Step::Remove { path } => self.take(path),
             Step::Create { path } => self.create(path),
             Step::Append { file, data } => self.append(*file, data),
+            Step::AppendToLog { file, data } => self.append_to_log(*file, data),
+            Step::TrimLog { file } => self.trim_log(*file),
             Step::SyncFile { file } => self.sync_file(*file),
             Step::SyncFolder { path } => self.sync_folder(path),
             Step::Link { from, to } => self.put(to, self.live[from]),
@@ -187,7 +204,8 @@ impl Disk {
     fn create(&mut self, path: &Path) {
         if let Some(Node::File(file)) = self.live.get(path).copied() {
             self.files[file].live = Arc::default();
-            self.pending.push(Pending::Truncate { file });
+            self.files[file].log_end = 0;
+            self.pending.push(Pending::Truncate { file, len: 0 });
         } else {
             self.files.push(FileState::default());
             self.put(path, Node::File(self.files.len() - 1));
@@ -199,6 +217,28 @@ impl Disk {
         let offset = live.len();
         live.extend_from_slice(data);
         self.pending.push(Pending::Write { file, offset, data: Arc::clone(data) });
+    }
+
+    fn append_to_log(&mut self, file: FileId, data: &Arc<[u8]>) {
+        let state = &mut self.files[file];
+        let (old_len, offset) = (state.live.len(), state.log_end);
+        state.log_end += data.len();
+        let live = Arc::make_mut(&mut state.live);
+        if state.log_end > old_len {
+            live.resize(state.log_end.next_multiple_of(LOG_PIECE), 0);
+            let zeros = vec![0; live.len() - old_len].into();
+            self.pending.push(Pending::Write { file, offset: old_len, data: zeros });
+        }
+        live[offset..state.log_end].copy_from_slice(data);
+        self.pending.push(Pending::Write { file, offset, data: Arc::clone(data) });
+    }
+
+    fn trim_log(&mut self, file: FileId) {
+        let state = &mut self.files[file];
+        if state.live.len() > state.log_end {
+            Arc::make_mut(&mut state.live).truncate(state.log_end);
+            self.pending.push(Pending::Truncate { file, len: state.log_end });
+        }
     }
 
     fn sync_file(&mut self, file: FileId) {

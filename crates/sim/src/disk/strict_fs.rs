@@ -152,7 +152,12 @@ fn failed(action: &str, path: &Path) -> impl FnOnce(io::ErrorKind) -> Error {
 impl FileSystem for StrictFs {
     fn create(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>> {
         let file = self.state().create(normal(path), site).map_err(failed("create", path))?;
-        Ok(Box::new(Writer { fs: self.clone(), file }))
+        Ok(Box::new(Writer { fs: self.clone(), file, is_log: false }))
+    }
+
+    fn create_log(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>> {
+        let file = self.state().create(normal(path), site).map_err(failed("create", path))?;
+        Ok(Box::new(Writer { fs: self.clone(), file, is_log: true }))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
@@ -297,11 +302,16 @@ impl Drop for Lock {
 struct Writer {
     fs: StrictFs,
     file: FileId,
+    is_log: bool,
 }
 
 impl WritableFile for Writer {
     fn append(&mut self, data: &[u8], site: Site) -> Result<()> {
-        let step = Step::Append { file: self.file, data: data.into() };
+        let (file, data) = (self.file, data.into());
+        let step = match self.is_log {
+            true => Step::AppendToLog { file, data },
+            false => Step::Append { file, data },
+        };
         self.fs.state().call(site, step, false);
         Ok(())
     }
@@ -312,7 +322,11 @@ impl WritableFile for Writer {
     }
 
     fn close(&mut self, site: Site) -> Result<()> {
-        self.fs.state().call(site, Step::Nothing, false);
+        let step = match self.is_log {
+            true => Step::TrimLog { file: self.file },
+            false => Step::Nothing,
+        };
+        self.fs.state().call(site, step, false);
         Ok(())
     }
 }

@@ -200,13 +200,27 @@ impl Gate {
     }
 }
 
-impl FileSystem for FaultFs {
-    fn create(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>> {
-        let create = || self.inner.create(path, site);
+impl FaultFs {
+    fn writer(
+        &self,
+        site: Site,
+        path: &Path,
+        create: impl FnOnce() -> Result<Box<dyn WritableFile>>,
+    ) -> Result<Box<dyn WritableFile>> {
         let inner = self.gate.change((Op::Create, site), path, create)?;
         let opened = Some(Opened::new(&self.gate));
         let (gate, path) = (self.gate.clone(), path.to_owned());
         Ok(Box::new(FaultWriter { inner, gate, path, opened, lost: false }))
+    }
+}
+
+impl FileSystem for FaultFs {
+    fn create(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>> {
+        self.writer(site, path, || self.inner.create(path, site))
+    }
+
+    fn create_log(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>> {
+        self.writer(site, path, || self.inner.create_log(path, site))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {

@@ -27,11 +27,26 @@ impl WatchFs {
     }
 }
 
-impl FileSystem for WatchFs {
-    fn create(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>> {
-        let inner = self.tell(site, path, self.inner.create(path, site))?;
+impl WatchFs {
+    fn writer(
+        &self,
+        site: Site,
+        path: &Path,
+        created: Result<Box<dyn WritableFile>>,
+    ) -> Result<Box<dyn WritableFile>> {
+        let inner = self.tell(site, path, created)?;
         let watcher = Arc::clone(&self.watcher);
         Ok(Box::new(WatchedWriter { inner, watcher, path: path.to_owned() }))
+    }
+}
+
+impl FileSystem for WatchFs {
+    fn create(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>> {
+        self.writer(site, path, self.inner.create(path, site))
+    }
+
+    fn create_log(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>> {
+        self.writer(site, path, self.inner.create_log(path, site))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {

@@ -148,7 +148,7 @@ fn begin(
         // what the tables hold.
         core.relog(&[Arc::clone(&table)], wal_number, None)?
     } else {
-        Wal::create(&fs, &core.dir, wal_number)?
+        Wal::create(&core.log_place(), wal_number)?
     };
     // A log that healing made may repeat what is in tables: the floor does not fall for that.
     let last_seqno = SeqNo(start.0.saturating_sub(1)).max(seqnos.start);

@@ -110,7 +110,7 @@ impl<'a> WalReplay<'a> {
     /// Replays one log. False if replay must end here (P1). `later` begins with this log.
     fn replay(&mut self, wal: FileNumber, later: &[FileNumber]) -> Result<bool> {
         let path = FileName::Wal(wal).in_dir(self.dir);
-        let mut reader = RecordReader::new(self.fs.open(&path)?);
+        let mut reader = RecordReader::of_log(self.fs.open(&path)?);
         let file_len = reader.file().len();
         let mut record = Vec::new();
         let mut end = 0;
@@ -318,7 +318,7 @@ pub(crate) fn one_takes_over(
     for wal in wals {
         let file = fs.open(&FileName::Wal(*wal).in_dir(dir))?;
         let mut record = Vec::new();
-        let step = RecordReader::new(file).next(&mut record)?;
+        let step = RecordReader::of_log(file).next(&mut record)?;
         if matches!(step, Step::Record { .. })
             && is_sync_mark(&record)
             && BatchReader::new(&record).is_ok_and(|mark| mark.seqno() <= next)

@@ -71,7 +71,7 @@ impl Core {
     ) -> Result<Wal> {
         let hidden = self.new_file_number();
         let fs = &self.env.file_system;
-        let copied = Wal::create_hidden(fs, &self.dir, hidden).and_then(|mut wal| {
+        let copied = Wal::create_hidden(&self.log_place(), hidden).and_then(|mut wal| {
             if let Some(seqnos) = &vouched {
                 wal.append_mark(seqnos.start)?;
             }

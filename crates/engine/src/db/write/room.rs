@@ -108,7 +108,7 @@ impl Core {
     /// the log changes nothing.
     pub(crate) fn switch_memtable(&self, committer: &mut Committer) -> Result<()> {
         let number = self.new_file_number();
-        let wal = Wal::create(&self.env.file_system, &self.dir, number)?;
+        let wal = Wal::create(&self.log_place(), number)?;
         let (table, inserter) = MemTable::new(self.settings.order.user.clone(), self.next_seed());
         committer.close_flushed(self.floor().wal);
         let old = std::mem::replace(&mut committer.wal, wal);

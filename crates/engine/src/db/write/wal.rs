@@ -1,10 +1,11 @@
-//! The write-ahead log being written: batches framed as records, sync marks, and the segment seam.
+//! The write-ahead log being written: batches framed as records, and sync marks. Its file is the file
+//! system's affair: [`create_log`](FileSystem::create_log) may hand out one that is mapped.
 //!
 //! **Invariants.**
 //! - W1 (rule R2): the log's name is durable before its first sync is reported.
 //! - W2 (rule R8): the first append after a sync is preceded by a sync mark, an empty batch. A bad
 //!   record before a mark is damage to promised bytes; one after the last mark is a crash's tail.
-//! - W3 (rule R6): after a failed append or sync nothing more is appended; the segment is poisoned.
+//! - W3 (rule R6): after a failed append or sync nothing more is appended; the log is poisoned.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,28 +18,11 @@ use crate::format::batch;
 use crate::format::filename::{FileName, FileNumber};
 use crate::format::record::encoder::RecordEncoder;
 
-/// Where a log's bytes go. Written with one call per append; a mapped one can stand in its place.
-pub(crate) trait WalSegment: Send {
-    fn append(&mut self, records: &[u8]) -> Result<()>;
-    fn sync(&mut self, site: Site) -> Result<()>;
-    fn close(&mut self) -> Result<()>;
-}
-
-/// A segment of one `write` per append: it survives the death of the process from then on.
-struct WrittenSegment(Box<dyn WritableFile>);
-
-impl WalSegment for WrittenSegment {
-    fn append(&mut self, records: &[u8]) -> Result<()> {
-        self.0.append(records, Site::WalAppend)
-    }
-
-    fn sync(&mut self, site: Site) -> Result<()> {
-        self.0.sync(site)
-    }
-
-    fn close(&mut self) -> Result<()> {
-        self.0.close(Site::WalClose)
-    }
+/// Where logs are made, and how.
+pub(crate) struct LogPlace<'a> {
+    pub(crate) fs: &'a Arc<dyn FileSystem>,
+    pub(crate) dir: &'a Path,
+    pub(crate) maps: bool,
 }
 
 /// One log file.
@@ -46,7 +30,7 @@ pub(crate) struct Wal {
     number: FileNumber,
     fs: Arc<dyn FileSystem>,
     dir: PathBuf,
-    segment: Box<dyn WalSegment>,
+    file: Box<dyn WritableFile>,
     encoder: RecordEncoder,
     buffer: Vec<u8>,
     mark_due: bool,
@@ -60,32 +44,27 @@ const BUFFER_KEPT_MAX: usize = 1 << 20;
 
 impl Wal {
     /// A new, empty log.
-    pub(crate) fn create(fs: &Arc<dyn FileSystem>, dir: &Path, number: FileNumber) -> Result<Self> {
-        Wal::create_as(FileName::Wal(number), fs, dir, number)
+    pub(crate) fn create(place: &LogPlace<'_>, number: FileNumber) -> Result<Self> {
+        Wal::create_as(FileName::Wal(number), place, number)
     }
 
     /// A new log under a temporary name, which recovery does not read, until
     /// [`take_name`](Self::take_name).
-    pub(crate) fn create_hidden(
-        fs: &Arc<dyn FileSystem>,
-        dir: &Path,
-        hidden: FileNumber,
-    ) -> Result<Self> {
-        Wal::create_as(FileName::Temp(hidden), fs, dir, hidden)
+    pub(crate) fn create_hidden(place: &LogPlace<'_>, hidden: FileNumber) -> Result<Self> {
+        Wal::create_as(FileName::Temp(hidden), place, hidden)
     }
 
-    fn create_as(
-        name: FileName,
-        fs: &Arc<dyn FileSystem>,
-        dir: &Path,
-        number: FileNumber,
-    ) -> Result<Self> {
-        let file = fs.create(&name.in_dir(dir), Site::WalCreate)?;
+    fn create_as(name: FileName, place: &LogPlace<'_>, number: FileNumber) -> Result<Self> {
+        let path = name.in_dir(place.dir);
+        let file = match place.maps {
+            true => place.fs.create_log(&path, Site::WalCreate)?,
+            false => place.fs.create(&path, Site::WalCreate)?,
+        };
         Ok(Wal {
             number,
-            fs: Arc::clone(fs),
-            dir: dir.to_owned(),
-            segment: Box::new(WrittenSegment(file)),
+            fs: Arc::clone(place.fs),
+            dir: place.dir.to_owned(),
+            file,
             encoder: RecordEncoder::new(0),
             buffer: Vec::new(),
             mark_due: false,
@@ -116,7 +95,7 @@ impl Wal {
         }
         self.encoder.encode(parts, &mut self.buffer);
         self.unsynced = true;
-        let appended = self.segment.append(&self.buffer);
+        let appended = self.file.append(&self.buffer, Site::WalAppend);
         self.poisoned = appended.is_err();
         let bytes = self.buffer.len() as u64;
         if self.buffer.capacity() > BUFFER_KEPT_MAX {
@@ -139,7 +118,7 @@ impl Wal {
             self.named = true;
         }
         if self.unsynced {
-            self.segment.sync(site)?;
+            self.file.sync(site)?;
             self.unsynced = false;
             self.mark_due = true;
         }
@@ -155,7 +134,7 @@ impl Wal {
     /// Makes a hidden log durable and then known to recovery, as `number`: whole, or not at all. A
     /// log that has the name is replaced.
     pub(crate) fn take_name(&mut self, number: FileNumber) -> Result<()> {
-        self.segment.sync(Site::WalSyncRelog)?;
+        self.file.sync(Site::WalSyncRelog)?;
         let (hidden, name) = (FileName::Temp(self.number), FileName::Wal(number));
         self.fs.rename(&hidden.in_dir(&self.dir), &name.in_dir(&self.dir), Site::WalRename)?;
         self.fs.sync_dir(&self.dir, Site::WalDirSync)?;
@@ -167,6 +146,6 @@ impl Wal {
 
     /// Ends the log without syncing it.
     pub(crate) fn close(mut self) -> Result<()> {
-        self.segment.close()
+        self.file.close(Site::WalClose)
     }
 }

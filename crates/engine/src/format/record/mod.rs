@@ -22,6 +22,8 @@
 //! ```
 
 pub(crate) mod encoder;
+#[cfg(test)]
+mod log_tests;
 pub(crate) mod mark;
 pub(crate) mod reader;
 pub(crate) mod resync;

@@ -37,8 +37,9 @@ pub(crate) enum Step {
     },
     /// Bytes that are no record. The next call goes on behind them.
     Damage(Damage),
-    /// The file ends within a record, as after a crash. Nothing follows. A damaged length in the
-    /// last block looks the same: who must tell asks [`find_sync_mark`](super::mark::find_sync_mark).
+    /// The file ends within a record, as after a crash, or in a log nothing but zeros follow it.
+    /// A damaged length in the last block looks the same: who must tell asks
+    /// [`find_sync_mark`](super::mark::find_sync_mark).
     TornTail {
         /// Where the incomplete record starts.
         offset: u64,
@@ -74,6 +75,12 @@ pub(crate) struct RecordReader {
     open: Option<u64>,
     /// A second damage that the same bytes caused, to be told by the next call.
     pending: Option<Damage>,
+    /// The file may be longer than what was written, and be written to.
+    is_log: bool,
+    /// The next block, if it was read already.
+    ahead: Option<Vec<u8>>,
+    /// Something but zeros was seen just before.
+    written_to: u64,
 }
 
 /// One physical record, or why there is none.
@@ -84,7 +91,8 @@ enum Physical {
         payload: Range<usize>,
     },
     Zeros,
-    Damage(Damage),
+    /// And where the bad record would end.
+    Damage(Damage, u64),
     /// The end of the file, with the place where an unfinished header or payload starts.
     End {
         torn: Option<u64>,
@@ -102,7 +110,17 @@ impl RecordReader {
             zeros_skipped: false,
             open: None,
             pending: None,
+            is_log: false,
+            ahead: None,
+            written_to: 0,
         }
+    }
+
+    /// As [`new`](Self::new), of a log. Its file may be longer than what was written, with zeros behind:
+    /// what is broken before them was cut short by a crash. And a live writer may fill them in,
+    /// front to back, while they are read.
+    pub(crate) fn of_log(file: Arc<dyn RandomAccessFile>) -> Self {
+        RecordReader { is_log: true, ..RecordReader::new(file) }
     }
 
     /// The file being read.
@@ -127,11 +145,25 @@ impl RecordReader {
                 }
                 Physical::Zeros => {
                     self.zeros_skipped = true;
+                    if self.open.is_some()
+                        && let Some(end) = self.written_end(self.position())?
+                    {
+                        record.clear();
+                        return Ok(self.torn_before_zeros(self.open, end));
+                    }
                     if let Some(damage) = self.abandon(record, BROKEN) {
                         return Ok(Step::Damage(damage));
                     }
                 }
-                Physical::Damage(damage) => {
+                Physical::Damage(damage, end) => {
+                    if let Some(end) = self.written_end(end)? {
+                        record.clear();
+                        return Ok(self.torn_before_zeros(self.open.or(Some(damage.offset)), end));
+                    }
+                    if self.has_changed()? {
+                        self.at = (damage.offset - self.block_offset) as usize;
+                        continue;
+                    }
                     self.pending = self.abandon(record, BROKEN);
                     return Ok(Step::Damage(damage));
                 }
@@ -217,6 +249,69 @@ impl RecordReader {
         }
     }
 
+    /// Nothing follows a torn record but zeros, from `end` on.
+    fn torn_before_zeros(&mut self, torn: Option<u64>, end: u64) -> Step {
+        self.block_offset = end;
+        self.block.clear();
+        self.ahead = None;
+        self.is_last_block = true;
+        self.end(torn)
+    }
+
+    /// Where what was written ends, if a log is longer than that, and it is at `limit` at the latest.
+    fn written_end(&mut self, limit: u64) -> Result<Option<u64>> {
+        let mut end = self.file.len();
+        if !self.is_log || limit >= end || limit < self.written_to {
+            return Ok(None);
+        }
+        let mut piece = vec![0; BLOCK_BYTES];
+        loop {
+            let from = end.saturating_sub(BLOCK_BYTES as u64);
+            // At most a block.
+            let piece = &mut piece[..(end - from) as usize];
+            read_there(&*self.file, piece, from)?;
+            match piece.iter().rposition(|&byte| byte != 0) {
+                Some(last) => end = from + last as u64 + 1,
+                None if from > 0 => {
+                    end = from;
+                    continue;
+                }
+                None => end = 0,
+            }
+            self.written_to = end;
+            return Ok((end <= limit).then_some(end));
+        }
+    }
+
+    /// Reads the block again, and tells whether a live writer has added to it.
+    fn has_changed(&mut self) -> Result<bool> {
+        if !self.is_log {
+            return Ok(false);
+        }
+        let mut again = vec![0; self.block.len()];
+        read_there(&*self.file, &mut again, self.block_offset)?;
+        let changed = again != self.block;
+        self.block = again;
+        Ok(changed)
+    }
+
+    /// Zeros may be where a live writer goes on by now. The block behind is read first: if it is written
+    /// then, so is this one.
+    fn is_filled_in(&mut self) -> Result<bool> {
+        if self.is_log && !self.is_last_block {
+            let next = self.block_offset + BLOCK_BYTES as u64;
+            let mut ahead = vec![0; BLOCK_BYTES];
+            let read = read_there(&*self.file, &mut ahead, next)?;
+            ahead.truncate(read);
+            self.ahead = Some(ahead);
+        }
+        let changed = self.has_changed()?;
+        if changed {
+            self.ahead = None;
+        }
+        Ok(changed)
+    }
+
     /// The offset in the file of the next unread byte.
     fn position(&self) -> u64 {
         self.block_offset + self.at as u64
@@ -229,31 +324,41 @@ impl RecordReader {
             let Some((header, rest)) = Header::parse(unread) else {
                 if self.is_last_block {
                     let is_trailer = BLOCK_BYTES - self.at < HEADER_BYTES;
-                    let torn = (!unread.is_empty() && !is_trailer).then_some(offset);
+                    let is_tail = self.is_log && unread.iter().all(|&byte| byte == 0);
+                    let is_torn = !unread.is_empty() && !is_trailer && !is_tail;
+                    let torn = is_torn.then_some(offset);
                     return Ok(Physical::End { torn });
                 }
                 self.read_block()?;
                 continue;
             };
             let unread_bytes = unread.len() as u64;
-            let damage = |reason| Physical::Damage(Damage { offset, bytes: unread_bytes, reason });
+            let damage = |reason| Damage { offset, bytes: unread_bytes, reason };
+            let block_end = offset + unread_bytes;
             let Some(payload) = rest.get(..header.payload_bytes) else {
                 if self.is_last_block {
                     return Ok(Physical::End { torn: Some(offset) });
                 }
                 self.at = self.block.len();
-                return Ok(damage("bad record length"));
+                return Ok(Physical::Damage(damage("bad record length"), block_end));
             };
             if header.kind == ZERO && header.payload_bytes == 0 {
                 let is_hole = unread.iter().all(|&byte| byte == 0);
+                if is_hole && self.is_filled_in()? {
+                    continue;
+                }
                 self.at = self.block.len();
                 // LevelDB passes over the rest of the block without looking at it. Where it holds
                 // bytes, something was there: the same bytes are dropped, but said to be.
-                return Ok(if is_hole { Physical::Zeros } else { damage("zeroed header") });
+                return Ok(match is_hole {
+                    true => Physical::Zeros,
+                    false => Physical::Damage(damage("zeroed header"), block_end),
+                });
             }
             if !header.vouches_for(payload) {
                 self.at = self.block.len();
-                return Ok(damage("checksum mismatch"));
+                let end = offset + (HEADER_BYTES + header.payload_bytes) as u64;
+                return Ok(Physical::Damage(damage("checksum mismatch"), end));
             }
             let start = self.at + HEADER_BYTES;
             self.at = start + header.payload_bytes;
@@ -264,6 +369,11 @@ impl RecordReader {
     fn read_block(&mut self) -> Result<()> {
         self.block_offset += self.block.len() as u64;
         self.at = 0;
+        if let Some(ahead) = self.ahead.take() {
+            self.block = ahead;
+            self.is_last_block = self.block.len() < BLOCK_BYTES;
+            return Ok(());
+        }
         self.block.resize(BLOCK_BYTES, 0);
         let read = read_there(&*self.file, &mut self.block, self.block_offset);
         if read.is_err() {

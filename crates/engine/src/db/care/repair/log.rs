@@ -25,7 +25,7 @@ pub(super) fn read(
     lost: &mut Vec<LostRange>,
     visit: &mut dyn FnMut(Update<'_>) -> Result<()>,
 ) -> Result<SalvagedLog> {
-    let mut reader = RecordReader::new(Arc::clone(&file));
+    let mut reader = RecordReader::of_log(Arc::clone(&file));
     let mut account = Account::new(&*file, lost);
     let mut record = Vec::new();
     let mut read_to = 0;

@@ -26,7 +26,7 @@ pub(super) fn check(file: Arc<dyn RandomAccessFile>) -> Findings {
 
 /// Reads to the first thing that is wrong.
 fn read(file: &Arc<dyn RandomAccessFile>, findings: &mut Findings) -> Result<()> {
-    let mut reader = RecordReader::new(Arc::clone(file));
+    let mut reader = RecordReader::of_log(Arc::clone(file));
     let mut record = Vec::new();
     let mut next = None;
     loop {

@@ -1,0 +1,197 @@
+//! A log file that is written through memory maps: an append is a copy into the page cache, with no
+//! call to the system. Made by [`create`] where that is as safe as writing.
+//!
+//! **Windows.** A part of the file is mapped at a time, from the page with the log's end on. Its blocks
+//! are allocated first: a store into a hole would end the process if the disk is full. What does not
+//! fit in the window is written with a call, and the next window begins behind it; so is everything
+//! once a window cannot be had. Windows grow, so that a small log takes little space.
+//!
+//! **Death of the process.** What was copied is the kernel's and stays. The first eight bytes are
+//! stored last, in one piece: they hold a record's header, and without it the rest does not count. So
+//! a record is there whole or not at all, as after a `write`.
+//!
+//! **Invariant.** The window lies within the file: only this value changes its length, and only to
+//! grow it, until the window is gone. (Who truncates somebody's log under them ends their process, as
+//! with LevelDB's maps of tables.)
+#![expect(unsafe_code, reason = "memory maps, and stores into them")]
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use rustix::fs::{FallocateFlags, fallocate, fstatfs};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::base::error::{Error, Result};
+use crate::env::fs::WritableFile;
+use crate::env::site::Site;
+
+/// Windows begin at multiples of this, the largest page of the systems we know.
+const PAGE_BYTES: u64 = 64 << 10;
+const WINDOW_BYTES_MIN: u64 = PAGE_BYTES;
+const WINDOW_BYTES_MAX: u64 = 1 << 20;
+/// File systems that write in place, by their numbers in `statfs`: ext2 to ext4, XFS, tmpfs. Elsewhere a
+/// store may need a new block, and on a full disk or a lost network get none.
+const WRITE_IN_PLACE: [i64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
+
+/// Takes a new, empty file, open to read and write.
+pub(super) fn create(file: File, path: &Path) -> MappedLog {
+    let is_safe = fstatfs(&file).is_ok_and(|found| WRITE_IN_PLACE.contains(&found.f_type));
+    MappedLog {
+        file: Some(file),
+        path: path.to_owned(),
+        window: None,
+        end: 0,
+        allocated: 0,
+        next_window_bytes: is_safe.then_some(WINDOW_BYTES_MIN),
+    }
+}
+
+pub(super) struct MappedLog {
+    /// `None` once closed.
+    file: Option<File>,
+    path: PathBuf,
+    window: Option<Window>,
+    /// Where the next append goes.
+    end: u64,
+    /// The file's length; behind `end` it holds zeros.
+    allocated: u64,
+    /// `None` when no more windows are to be had.
+    next_window_bytes: Option<u64>,
+}
+
+impl MappedLog {
+    fn open_file(&self) -> &File {
+        self.file.as_ref().expect("no call follows close")
+    }
+
+    #[cold]
+    fn append_by_call(&mut self, data: &[u8]) -> io::Result<()> {
+        self.window = None;
+        self.open_file().write_all_at(data, self.end)?;
+        self.end += data.len() as u64;
+        self.allocated = self.allocated.max(self.end);
+        if let Some(bytes) = self.next_window_bytes {
+            let start = self.end - self.end % PAGE_BYTES;
+            // Without a window all goes on as before, by calls.
+            self.window = self.map(start, bytes).ok();
+            let wider = (2 * bytes).min(WINDOW_BYTES_MAX);
+            self.next_window_bytes = self.window.is_some().then_some(wider);
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, start: u64, bytes: u64) -> io::Result<Window> {
+        let file = self.open_file();
+        fallocate(file, FallocateFlags::empty(), start, bytes)?;
+        let window = Window::map(file, start, bytes)?;
+        self.allocated = self.allocated.max(start + bytes);
+        Ok(window)
+    }
+
+    /// Cuts off what was allocated in vain. A log may keep it: readers pass over zeros.
+    fn shrink(&mut self) {
+        self.window = None;
+        if let Some(file) = self.file.take()
+            && self.allocated > self.end
+        {
+            let _ = file.set_len(self.end);
+        }
+    }
+}
+
+impl WritableFile for MappedLog {
+    #[inline]
+    fn append(&mut self, data: &[u8], _: Site) -> Result<()> {
+        if let Some(window) = &mut self.window
+            && window.store(data, self.end)
+        {
+            self.end += data.len() as u64;
+            return Ok(());
+        }
+        self.append_by_call(data).map_err(|cause| Error::io("append", &self.path, cause))
+    }
+
+    fn sync(&mut self, _: Site) -> Result<()> {
+        // It covers pages dirtied through maps.
+        let synced = self.open_file().sync_data();
+        synced.map_err(|cause| Error::io("sync", &self.path, cause))
+    }
+
+    fn close(&mut self, _: Site) -> Result<()> {
+        self.shrink();
+        Ok(())
+    }
+}
+
+impl Drop for MappedLog {
+    fn drop(&mut self) {
+        self.shrink();
+    }
+}
+
+/// A mapped part of a file.
+struct Window {
+    memory: NonNull<u8>,
+    bytes: usize,
+    /// Its place in the file.
+    start: u64,
+}
+
+// SAFETY: the memory belongs to the value, on whichever thread it is.
+unsafe impl Send for Window {}
+
+impl Window {
+    fn map(file: &File, start: u64, bytes: u64) -> io::Result<Self> {
+        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the system chooses fresh addresses; nothing of ours is there.
+        let memory =
+            unsafe { mmap(ptr::null_mut(), bytes, access, MapFlags::SHARED, file, start)? };
+        let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Window { memory, bytes, start })
+    }
+
+    /// Stores `data` at the offset `at` of the file, unless it does not fit.
+    #[inline]
+    fn store(&mut self, data: &[u8], at: u64) -> bool {
+        let from = (at - self.start) as usize;
+        if data.len() > self.bytes - from {
+            return false;
+        }
+        // SAFETY: `from` and the length of `data` lie within the window, as was just checked; it is
+        // mapped until the value is dropped, and borrowed mutably here.
+        unsafe { store_head_last(self.memory.add(from), data) };
+        true
+    }
+}
+
+/// Copies `data`, its first eight bytes last and in one store.
+///
+/// # Safety
+/// `to` is valid for writes of the length of `data`, and overlaps it nowhere.
+#[inline]
+unsafe fn store_head_last(to: NonNull<u8>, data: &[u8]) {
+    let to = to.as_ptr();
+    let Some((head, rest)) = data.split_first_chunk::<8>() else {
+        // SAFETY: as the caller promises.
+        unsafe { ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) };
+        return;
+    };
+    // SAFETY: as the caller promises; `rest` begins eight bytes into `data`.
+    unsafe { ptr::copy_nonoverlapping(rest.as_ptr(), to.add(head.len()), rest.len()) };
+    // A process dies between two instructions: their order is all that counts.
+    compiler_fence(Ordering::Release);
+    // SAFETY: `data` has these eight bytes, so `to` is valid for them; no alignment is asked for.
+    unsafe { to.cast::<u64>().write_unaligned(u64::from_ne_bytes(*head)) };
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map` with this length, and nobody else knows the memory.
+        let _ = unsafe { munmap(self.memory.as_ptr().cast(), self.bytes) };
+    }
+}
