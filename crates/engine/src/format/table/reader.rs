@@ -14,7 +14,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key::user_key;
 use crate::env::fs::RandomAccessFile;
 use crate::format::table::FILTER_PREFIX;
-use crate::format::table::block::Block;
+use crate::format::table::block::{self, Block, Matcher};
 use crate::format::table::cache::{Cache, CacheKey, CachedBlock};
 use crate::format::table::fetch::{self, Verify};
 use crate::format::table::filter::Filter;
@@ -22,8 +22,9 @@ use crate::format::table::filter_block::FilterBlock;
 use crate::format::table::handle::{BlockHandle, FOOTER_BYTES, Footer};
 use crate::format::table::index::Index;
 use crate::format::table::iter::{ScanOptions, TableIter};
+use crate::format::table::peek::{self, Scratch};
 use crate::format::table::properties::{PROPERTIES_KEY, TableProperties};
-use crate::format::table::spare;
+use crate::format::table::{compress, spare};
 
 /// Read in one go when a table is opened: enough for the parts behind the data of usual tables.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -122,7 +123,13 @@ impl Table {
         }
         // An entry with this user key cannot begin the next block: separators between blocks have
         // lesser user keys than the block behind, unless they are the last key before it.
-        let cached = self.block(index, handle, options)?;
+        let cached = match self.cached(handle) {
+            Some(cached) => cached,
+            None if !options.fill_cache || !self.cache.admits(self.cache_key(handle)) => {
+                return self.peek(index, handle, target, options.verify.into(), found);
+            }
+            None => self.read(index, handle, options)?,
+        };
         let mut key = KEY.take();
         let result = cached.block.find(&self.settings.order, target, &mut key);
         let result = result
@@ -138,16 +145,51 @@ impl Table {
         self.filter.as_ref().is_none_or(|filter| filter.may_match(offset, user))
     }
 
-    /// The block from the cache, or else from the file.
-    fn block(
+    /// As [`get`](Self::get), in a block that is read for this once.
+    fn peek<R>(
+        &self,
+        index: usize,
+        handle: BlockHandle,
+        target: &[u8],
+        verify: Verify,
+        found: impl FnOnce(&[u8], &[u8]) -> R,
+    ) -> Result<Option<R>> {
+        peek::with_scratch(|scratch| {
+            let Scratch { stored, block, key } = scratch;
+            let (id, content) = fetch::fetch_stored(&*self.file, handle, verify, stored)?;
+            let result = if id == compress::SNAPPY && self.settings.order.is_bytewise() {
+                let mut unpacker = compress::start_snappy(content, block)
+                    .map_err(|error| self.in_block(error, handle))?;
+                let entry = peek::find(&mut unpacker, block, Matcher::new(target));
+                if let Some(entry) = entry.filter(|_| self.is_in_place(index, block)) {
+                    key.clear();
+                    key.extend_from_slice(target.get(..entry.shared).unwrap_or_default());
+                    key.extend_from_slice(&block[entry.suffix]);
+                    return Ok(Some(found(key, &block[entry.value])));
+                }
+                unpacker.unpack_to(block, usize::MAX).ok_or_else(compress::corrupted_snappy)
+            } else {
+                compress::decompress(id, content, block)
+            };
+            let whole = result.and_then(|()| {
+                let whole = Block::new(std::mem::take(block))?;
+                self.check_place(index, &whole)?;
+                let entry = whole.find(&self.settings.order, target, key)?;
+                let answer = entry.map(|(_, entry)| found(key, whole.slice(entry.value)));
+                *block = whole.into_bytes();
+                Ok(answer)
+            });
+            whole.map_err(|error| self.in_block(error, handle))
+        })
+    }
+
+    /// The block from the file.
+    fn read(
         &self,
         index: usize,
         handle: BlockHandle,
         options: GetOptions,
     ) -> Result<Arc<CachedBlock>> {
-        if let Some(cached) = self.cached(handle) {
-            return Ok(cached);
-        }
         let mut bytes = spare::take();
         fetch::fetch(&*self.file, handle, options.verify.into(), &mut bytes)?;
         // The cache counts the memory that a block holds: a spare one may be far too large.
@@ -157,8 +199,12 @@ impl Table {
         self.keep(index, bytes, options.fill_cache)
     }
 
+    fn cache_key(&self, handle: BlockHandle) -> CacheKey {
+        CacheKey { table_id: self.cache_id, offset: handle.offset }
+    }
+
     pub(crate) fn cached(&self, handle: BlockHandle) -> Option<Arc<CachedBlock>> {
-        self.cache.get(CacheKey { table_id: self.cache_id, offset: handle.offset })
+        self.cache.get(self.cache_key(handle))
     }
 
     /// Makes the bytes read for the block at `index` of the index a block, cached if `fill_cache`.
@@ -174,8 +220,7 @@ impl Table {
             .map_err(|error| self.in_block(error, handle))?;
         let cached = Arc::new(CachedBlock::new(block));
         if fill_cache {
-            let key = CacheKey { table_id: self.cache_id, offset: handle.offset };
-            self.cache.insert(key, cached.clone(), cached.charge());
+            self.cache.insert(self.cache_key(handle), cached.clone(), cached.charge());
         }
         Ok(cached)
     }
@@ -200,6 +245,18 @@ impl Table {
             return Err(Error::corruption("block holds keys that belong elsewhere"));
         }
         Ok(())
+    }
+
+    /// As [`check_place`](Self::check_place), of a block's beginning. False if the whole must be looked at.
+    fn is_in_place(&self, index: usize, beginning: &[u8]) -> bool {
+        if !self.settings.check_places {
+            return true;
+        }
+        let order = &self.settings.order;
+        let Some(first) = block::key_at_start(beginning) else { return false };
+        let after = |before: usize| order.compare(first, self.index.key(before)).is_gt();
+        order.compare(first, self.index.key(index)).is_le()
+            && index.checked_sub(1).is_none_or(after)
     }
 
     #[cold]
