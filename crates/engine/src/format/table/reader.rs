@@ -232,6 +232,9 @@ impl Table {
             return Ok(());
         }
         let Some(first) = block.first_key()? else { return Ok(()) };
+        if self.index.surely_surround(index, first) {
+            return Ok(());
+        }
         let order = &self.settings.order;
         let is_late = order.compare(first, self.index.key(index)).is_gt();
         let before = index.checked_sub(1).map(|before| self.index.key(before));
@@ -252,11 +255,10 @@ impl Table {
         if !self.settings.check_places {
             return true;
         }
-        let order = &self.settings.order;
         let Some(first) = block::key_at_start(beginning) else { return false };
-        let after = |before: usize| order.compare(first, self.index.key(before)).is_gt();
-        order.compare(first, self.index.key(index)).is_le()
-            && index.checked_sub(1).is_none_or(after)
+        let is_after = |at: usize| self.settings.order.compare(first, self.index.key(at)).is_gt();
+        self.index.surely_surround(index, first)
+            || !is_after(index) && index.checked_sub(1).is_none_or(is_after)
     }
 
     #[cold]
