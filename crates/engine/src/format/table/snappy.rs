@@ -289,7 +289,8 @@ mod tests {
     fn copies_of_every_period_and_length() {
         for back in 1..=80usize {
             for len in 1..=64usize {
-                let mut stored = vec![(back + len + 70) as u8 | 0x80, (back + len + 70 >> 7) as u8];
+                let total = back + len + 70;
+                let mut stored = vec![total as u8 | 0x80, (total >> 7) as u8];
                 stored.extend([60 << 2, back as u8 - 1]);
                 stored.extend(1..=back as u8);
                 stored.extend([(len as u8 - 1) << 2 | 2, back as u8, 0]);
