@@ -115,6 +115,11 @@ impl InternalOrder {
         InternalOrder { user }
     }
 
+    #[inline]
+    pub(crate) fn is_bytewise(&self) -> bool {
+        matches!(self.user, UserOrder::Bytewise)
+    }
+
     /// Both keys must be at least eight bytes; decoders check before they hand keys out.
     #[inline]
     pub(crate) fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {

@@ -4,10 +4,14 @@
 //! **Concurrency.** A hit takes its shard's lock shared and marks the block with an atomic; only
 //! inserting and erasing take it exclusively. Blocks that are asked for again outlive those of a
 //! single scan (a CLOCK-like policy), where LevelDB's strict LRU would let a scan wash them out.
+//!
+//! **Admission.** Once the cache is full, a point read keeps a block only if another has missed it not
+//! long before: keeping costs memory, an eviction and a few locks, and most blocks that are read once
+//! are not read again before they would be gone.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 use quick_cache::sync::{self, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
@@ -31,7 +35,37 @@ type Shards = sync::Cache<CacheKey, Kept, ByCharge, Mixer, DefaultLifecycle<Cach
 pub struct BlockCache {
     /// None: capacity 0, nothing is kept.
     shards: Option<Shards>,
+    misses: RecentMisses,
+    /// Inserted so far, to look at the weight now and then.
+    inserted: AtomicU64,
+    is_full: AtomicBool,
     last_id: AtomicU64,
+}
+
+/// Looking at the weight takes all shards' locks: it is done at one insertion in so many.
+const WEIGHED_EVERY: u64 = 16;
+
+/// Remembers about as many misses as four times the blocks that fit, each by a part of its hash.
+struct RecentMisses(Box<[AtomicU16]>);
+
+impl RecentMisses {
+    fn new(capacity_bytes: usize) -> Self {
+        let places = (4 * capacity_bytes / BLOCK_BYTES_USUAL).next_power_of_two().max(64);
+        RecentMisses(std::iter::repeat_with(AtomicU16::default).take(places).collect())
+    }
+
+    /// True if this miss is remembered already. A wrong yes or no costs little.
+    fn note(&self, key: CacheKey) -> bool {
+        let hash = Mixer::default().hash_one(key);
+        let mark = (hash as u16).max(1);
+        let place = (hash >> 16) as usize & (self.0.len() - 1);
+        let Some(place) = self.0.get(place) else { return true };
+        let again = place.load(Relaxed) == mark;
+        if !again {
+            place.store(mark, Relaxed);
+        }
+        again
+    }
 }
 
 #[derive(Clone)]
@@ -45,6 +79,9 @@ impl BlockCache {
     pub fn new(capacity_bytes: usize) -> Self {
         BlockCache {
             shards: (capacity_bytes > 0).then(|| shards(capacity_bytes)),
+            misses: RecentMisses::new(capacity_bytes),
+            inserted: AtomicU64::new(0),
+            is_full: AtomicBool::new(capacity_bytes == 0),
             last_id: AtomicU64::new(0),
         }
     }
@@ -71,7 +108,15 @@ impl Cache for BlockCache {
     fn insert(&self, key: CacheKey, block: Arc<CachedBlock>, charge: u64) {
         if let Some(shards) = &self.shards {
             shards.insert(key, Kept { block, charge });
+            if self.inserted.fetch_add(1, Relaxed).is_multiple_of(WEIGHED_EVERY) {
+                let is_full = shards.weight() >= shards.capacity() / 8 * 7;
+                self.is_full.store(is_full, Relaxed);
+            }
         }
+    }
+
+    fn admits(&self, key: CacheKey) -> bool {
+        self.shards.is_some() && (!self.is_full.load(Relaxed) || self.misses.note(key))
     }
 
     fn erase(&self, key: CacheKey) {
@@ -226,6 +271,20 @@ mod tests {
         let cache = BlockCache::new(0);
         cache.insert(key(1), block(1), 1);
         assert_eq!((id_of(&cache, 1), cache.total_charge()), (None, 0));
+    }
+
+    #[test]
+    fn a_full_cache_admits_what_is_missed_again() {
+        let cache = BlockCache::new(1 << 20);
+        assert!(cache.admits(key(1)), "there is room");
+        for offset in 0..4096 {
+            cache.insert(key(offset << 12), block(1000), 1000);
+        }
+        assert!(!cache.admits(key(1)) && cache.admits(key(1)));
+        // Misses of very many others wash it out.
+        let admitted = (1..100_000u64).filter(|n| cache.admits(key(n * 4099))).count();
+        assert!(!cache.admits(key(1)) && admitted < 100, "{admitted} admitted by mistake");
+        assert!(!BlockCache::new(0).admits(key(1)));
     }
 
     #[test]

@@ -138,44 +138,20 @@ impl Block {
         self.find_by_whole_keys(order, target, key)
     }
 
-    /// Keys before the target are told by how much of it they share: `matched` is the length of
-    /// what the entry before has in common with the target's user key. An entry that shares more
-    /// with its predecessor than that is on the same side of the target as its predecessor.
     fn find_bytewise(&self, target: &[u8]) -> Result<Landing> {
         let (user, tag) = split(target);
         let mut at = self.restart_before(|key| {
             let (entry_user, entry_tag) = split(key);
             entry_user.cmp(user).then(tag.cmp(&entry_tag)).is_lt()
         })?;
-        let mut matched = 0;
-        // Whether the entry before has a byte that differs at `matched`, instead of ending there.
-        let mut diverged = false;
+        let mut matcher = Matcher::new(target);
         while at < self.entries_end {
             let entry = self.entry_at(at).ok_or_else(bad_entry)?;
-            if entry.shared > matched {
-                if !diverged {
-                    return Ok(Landing::Unclear);
-                }
-                at = entry.value.end;
-                continue;
+            match matcher.look(entry.shared, self.slice(entry.suffix.clone())) {
+                Side::Before => at = entry.value.end,
+                Side::NotBefore => return Ok(Landing::On(at, entry)),
+                Side::Unclear => return Ok(Landing::Unclear),
             }
-            let suffix = self.slice(entry.suffix.clone());
-            let Some((suffix_user, _)) = suffix.split_last_chunk::<TAG_BYTES>() else {
-                return Ok(Landing::Unclear);
-            };
-            let wanted = user.get(entry.shared..).unwrap_or_default();
-            let common = common_prefix(suffix_user, wanted);
-            let before = match (suffix_user.get(common), wanted.get(common)) {
-                (Some(have), Some(want)) => have < want,
-                (have, None) if have.is_none() => tag_of(suffix) > tag,
-                (have, _) => have.is_none(),
-            };
-            if !before {
-                return Ok(Landing::On(at, entry));
-            }
-            matched = entry.shared + common;
-            diverged = common < suffix_user.len();
-            at = entry.value.end;
         }
         Ok(Landing::End)
     }
@@ -296,6 +272,70 @@ impl Block {
             visit(&key, self.slice(entry.value))?;
         }
         Ok(())
+    }
+}
+
+/// The key of the first entry, if the beginning of a block holds it whole.
+#[inline]
+pub(crate) fn key_at_start(beginning: &[u8]) -> Option<&[u8]> {
+    let mut reader = Reader::new(beginning);
+    let (shared, suffix, _) = (reader.varint32()?, reader.varint32()?, reader.varint32()?);
+    let key = reader.rest().get(..usize::try_from(suffix).ok()?)?;
+    (shared == 0 && key.len() >= TAG_BYTES).then_some(key)
+}
+
+/// Tells on which side of a target entries lie that come one after the other, without rebuilding their
+/// keys. In the bytewise order only.
+///
+/// Keys before the target are told by how much of it they share: `matched` is the length of what the
+/// entry before has in common with the target's user key. An entry that shares more with its
+/// predecessor than that is on the same side of the target as its predecessor.
+pub(crate) struct Matcher<'a> {
+    user: &'a [u8],
+    tag: u64,
+    matched: usize,
+    /// Whether the entry before has a byte that differs at `matched`, instead of ending there.
+    diverged: bool,
+}
+
+/// Where an entry lies.
+pub(crate) enum Side {
+    Before,
+    NotBefore,
+    /// It shares part of a tag with the one before it: only whole keys can tell.
+    Unclear,
+}
+
+impl<'a> Matcher<'a> {
+    /// Before a first entry, which shares nothing. `target` is an internal key.
+    #[inline]
+    pub(crate) fn new(target: &'a [u8]) -> Self {
+        let (user, tag) = split(target);
+        Matcher { user, tag, matched: 0, diverged: false }
+    }
+
+    /// Looks at the next entry: what it shares with the one before, and the rest of its key.
+    #[inline]
+    pub(crate) fn look(&mut self, shared: usize, suffix: &[u8]) -> Side {
+        if shared > self.matched {
+            return if self.diverged { Side::Before } else { Side::Unclear };
+        }
+        let Some((suffix_user, _)) = suffix.split_last_chunk::<TAG_BYTES>() else {
+            return Side::Unclear;
+        };
+        let wanted = self.user.get(shared..).unwrap_or_default();
+        let common = common_prefix(suffix_user, wanted);
+        let before = match (suffix_user.get(common), wanted.get(common)) {
+            (Some(have), Some(want)) => have < want,
+            (have, None) if have.is_none() => tag_of(suffix) > self.tag,
+            (have, _) => have.is_none(),
+        };
+        if !before {
+            return Side::NotBefore;
+        }
+        self.matched = shared + common;
+        self.diverged = common < suffix_user.len();
+        Side::Before
     }
 }
 

@@ -47,6 +47,12 @@ pub trait Cache: Send + Sync {
     /// Keeps a block; `charge` is its weight in bytes. A block of the same key is replaced.
     fn insert(&self, key: CacheKey, block: Arc<CachedBlock>, charge: u64);
 
+    /// Whether it pays to keep a block that was looked for in vain. Where the answer is no, the block is
+    /// read for this once. Scans do not ask.
+    fn admits(&self, _key: CacheKey) -> bool {
+        true
+    }
+
     /// Forgets a block.
     fn erase(&self, key: CacheKey);
 

@@ -5,10 +5,11 @@
 //! see [`bytes_max`].
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::format::table::snappy::{self, Unpacker};
 
 /// Type byte of a block stored as it is.
 pub(crate) const RAW: u8 = 0;
-const SNAPPY: u8 = 1;
+pub(crate) const SNAPPY: u8 = 1;
 const ZSTD: u8 = 2;
 
 /// A block that large may always be decompressed, however small it is packed. Larger ones are
@@ -117,16 +118,18 @@ impl Compressor for Snappy {
     }
 }
 
+/// To unpack a Snappy block piece by piece into `out`.
+pub(crate) fn start_snappy<'a>(stored: &'a [u8], out: &mut Vec<u8>) -> Result<Unpacker<'a>> {
+    Unpacker::start(stored, bytes_max(SNAPPY, stored.len()), out).ok_or_else(corrupted_snappy)
+}
+
 fn decompress_snappy(stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    let corrupted = || Error::corruption("corrupted snappy compressed block contents");
-    let len = snap::raw::decompress_len(stored).map_err(|_| corrupted())?;
-    if len > bytes_max(SNAPPY, stored.len()) {
-        return Err(corrupted());
-    }
-    out.resize(len, 0);
-    let written = snap::raw::Decoder::new().decompress(stored, out).map_err(|_| corrupted())?;
-    out.truncate(written);
-    Ok(())
+    snappy::unpack(stored, bytes_max(SNAPPY, stored.len()), out).ok_or_else(corrupted_snappy)
+}
+
+#[cold]
+pub(crate) fn corrupted_snappy() -> Error {
+    Error::corruption("corrupted snappy compressed block contents")
 }
 
 #[cfg(feature = "zstd")]

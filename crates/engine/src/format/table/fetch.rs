@@ -57,6 +57,25 @@ pub(crate) fn fetch(
     result.map_err(|error| error.in_file(file.path()))
 }
 
+/// Reads a block as it is stored into `out`, reusing its memory, and checks it; returns its type byte and
+/// its content. Errors name file and offset.
+pub(crate) fn fetch_stored<'a>(
+    file: &dyn RandomAccessFile,
+    handle: BlockHandle,
+    verify: Verify,
+    out: &'a mut Vec<u8>,
+) -> Result<(u8, &'a [u8])> {
+    let len = stored_bytes(file, handle)?;
+    if out.len() < len {
+        out.resize(len, 0);
+    }
+    let stored = &mut out[..len];
+    let read = read_exactly(file, handle.offset, stored);
+    let checked =
+        read.and_then(|()| check(stored, verify).map_err(|error| error.at(handle.offset)));
+    checked.map_err(|error| error.in_file(file.path()))
+}
+
 /// A block's length with its trailer; an error if it would end past the file's end.
 fn stored_bytes(file: &dyn RandomAccessFile, handle: BlockHandle) -> Result<usize> {
     let end = handle.end_within(file.len());
@@ -76,6 +95,12 @@ fn read_exactly(file: &dyn RandomAccessFile, offset: u64, buf: &mut [u8]) -> Res
 
 /// Checks a stored block against its trailer and decompresses it into `out`.
 pub(crate) fn unpack(stored: &[u8], verify: Verify, out: &mut Vec<u8>) -> Result<()> {
+    let (id, content) = check(stored, verify)?;
+    compress::decompress(id, content, out)
+}
+
+/// Checks a stored block against its trailer; its type byte and its content.
+fn check(stored: &[u8], verify: Verify) -> Result<(u8, &[u8])> {
     let truncated = || Error::corruption("truncated block read");
     let content_bytes = stored.len().checked_sub(TRAILER_BYTES).ok_or_else(truncated)?;
     let (content, trailer) = stored.split_at_checked(content_bytes).ok_or_else(truncated)?;
@@ -88,7 +113,7 @@ pub(crate) fn unpack(stored: &[u8], verify: Verify, out: &mut Vec<u8>) -> Result
             return Err(Error::corruption("block checksum mismatch"));
         }
     }
-    compress::decompress(id, content, out)
+    Ok((id, content))
 }
 
 /// How far an iterator reads ahead.

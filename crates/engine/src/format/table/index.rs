@@ -2,9 +2,8 @@
 //! opened, searched by every read.
 //!
 //! **Layout.** The index block is kept as it is, each entry at a restart point, so that entry `i`
-//! is found without a scan. Beside it, for the bytewise order, lie the first eight bytes of each
-//! user key past what all of them share, as big-endian integers: most searches touch nothing else
-//! until they know the block.
+//! is found without a scan. Beside it lie the handles, and for the bytewise order the first eight bytes
+//! of each user key past what all of them share, as big-endian integers: most reads touch nothing else.
 //!
 //! **Invariants.** `parse` has checked that every key has a tag and every handle ends within the
 //! file. The order of keys is checked by `verify` alone; an unsorted index misses, no more.
@@ -28,26 +27,30 @@ pub(crate) struct Index {
     common: Vec<u8>,
     /// Empty unless the order is bytewise.
     prefixes: Vec<u64>,
+    handles: Vec<BlockHandle>,
 }
 
 impl Index {
     /// Takes the content of an index block; `file_bytes` bounds its handles.
     pub(crate) fn parse(bytes: Vec<u8>, order: &InternalOrder, file_bytes: u64) -> Result<Self> {
         let block = Block::new(bytes)?;
-        let mut entries = 0;
+        let mut handles = Vec::new();
         let mut first = None;
         let mut shared = 0;
         block.for_each(|key, value| {
-            check_entry(key, value, file_bytes)?;
+            let handle = check_entry(key, value, file_bytes)?;
             let user = user_key(key);
             let first = first.get_or_insert_with(|| user.to_vec());
-            shared = if entries == 0 { user.len() } else { shared.min(common_prefix(first, user)) };
-            entries += 1;
+            let is_first = handles.is_empty();
+            shared = if is_first { user.len() } else { shared.min(common_prefix(first, user)) };
+            handles.push(handle);
             Ok(())
         })?;
-        let block = if every_entry_restarts(&block, entries) { block } else { lay_out(&block)? };
-        let mut index =
-            Index { order: order.clone(), block, common: Vec::new(), prefixes: Vec::new() };
+        handles.shrink_to_fit();
+        let is_plain = every_entry_restarts(&block, handles.len());
+        let block = if is_plain { block } else { lay_out(&block)? };
+        let (common, prefixes) = Default::default();
+        let mut index = Index { order: order.clone(), block, common, prefixes, handles };
         if matches!(order.user, UserOrder::Bytewise) {
             index.common = first.unwrap_or_default();
             index.common.truncate(shared);
@@ -59,7 +62,7 @@ impl Index {
 
     /// Count of data blocks.
     pub(crate) fn len(&self) -> usize {
-        if self.block.entries_end() == 0 { 0 } else { self.block.restarts() }
+        self.handles.len()
     }
 
     /// The first block whose separator is not less than `target`: the only one where the first
@@ -106,17 +109,26 @@ impl Index {
     /// Where the block lies. An error if `index` is not below `len()`.
     #[inline]
     pub(crate) fn handle(&self, index: usize) -> Result<BlockHandle> {
-        let entry = self.block.entry_at(self.block.restart(index)).ok_or_else(bad_index)?;
-        BlockHandle::decode(&mut Reader::new(self.block.slice(entry.value))).ok_or_else(bad_index)
+        self.handles.get(index).copied().ok_or_else(bad_index)
+    }
+
+    /// True if an internal key surely lies behind the separator before the block, and before its own.
+    /// False if only the keys themselves can tell.
+    #[inline]
+    pub(crate) fn surely_surround(&self, index: usize, key: &[u8]) -> bool {
+        let Some(past_common) = user_key(key).strip_prefix(&self.common[..]) else { return false };
+        let wanted = prefix(past_common);
+        let is_before = self.prefixes.get(index).is_some_and(|own| wanted < *own);
+        is_before && index.checked_sub(1).is_none_or(|before| self.prefixes[before] < wanted)
     }
 }
 
-fn check_entry(key: &[u8], value: &[u8], file_bytes: u64) -> Result<()> {
+fn check_entry(key: &[u8], value: &[u8], file_bytes: u64) -> Result<BlockHandle> {
     let handle = BlockHandle::decode(&mut Reader::new(value)).ok_or_else(bad_index)?;
     if key.len() < TAG_BYTES || handle.end_within(file_bytes).is_none() {
         return Err(bad_index());
     }
-    Ok(())
+    Ok(handle)
 }
 
 /// As every known writer has it.

@@ -28,8 +28,11 @@ pub(crate) mod filter_block;
 pub(crate) mod handle;
 pub(crate) mod index;
 pub(crate) mod iter;
+mod parts;
+mod peek;
 pub(crate) mod properties;
 pub(crate) mod reader;
+mod snappy;
 mod spare;
 pub(crate) mod verify;
 

@@ -8,25 +8,22 @@ use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::coding::Reader;
 use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::key::user_key;
 use crate::env::fs::RandomAccessFile;
-use crate::format::table::FILTER_PREFIX;
-use crate::format::table::block::Block;
+use crate::format::table::block::{self, Block, Matcher};
 use crate::format::table::cache::{Cache, CacheKey, CachedBlock};
 use crate::format::table::fetch::{self, Verify};
 use crate::format::table::filter::Filter;
 use crate::format::table::filter_block::FilterBlock;
-use crate::format::table::handle::{BlockHandle, FOOTER_BYTES, Footer};
+use crate::format::table::handle::BlockHandle;
 use crate::format::table::index::Index;
 use crate::format::table::iter::{ScanOptions, TableIter};
-use crate::format::table::properties::{PROPERTIES_KEY, TableProperties};
-use crate::format::table::spare;
-
-/// Read in one go when a table is opened: enough for the parts behind the data of usual tables.
-const TAIL_BYTES: u64 = 64 << 10;
+use crate::format::table::parts::Parts;
+use crate::format::table::peek::{self, Scratch};
+use crate::format::table::properties::TableProperties;
+use crate::format::table::{compress, spare};
 
 /// A thread keeps this much memory for its next key, and no more.
 const KEY_BYTES_KEPT: usize = 64 << 10;
@@ -122,7 +119,13 @@ impl Table {
         }
         // An entry with this user key cannot begin the next block: separators between blocks have
         // lesser user keys than the block behind, unless they are the last key before it.
-        let cached = self.block(index, handle, options)?;
+        let cached = match self.cached(handle) {
+            Some(cached) => cached,
+            None if !options.fill_cache || !self.cache.admits(self.cache_key(handle)) => {
+                return self.peek(index, handle, target, options.verify.into(), found);
+            }
+            None => self.read(index, handle, options)?,
+        };
         let mut key = KEY.take();
         let result = cached.block.find(&self.settings.order, target, &mut key);
         let result = result
@@ -138,16 +141,51 @@ impl Table {
         self.filter.as_ref().is_none_or(|filter| filter.may_match(offset, user))
     }
 
-    /// The block from the cache, or else from the file.
-    fn block(
+    /// As [`get`](Self::get), in a block that is read for this once.
+    fn peek<R>(
+        &self,
+        index: usize,
+        handle: BlockHandle,
+        target: &[u8],
+        verify: Verify,
+        found: impl FnOnce(&[u8], &[u8]) -> R,
+    ) -> Result<Option<R>> {
+        peek::with_scratch(|scratch| {
+            let Scratch { stored, block, key } = scratch;
+            let (id, content) = fetch::fetch_stored(&*self.file, handle, verify, stored)?;
+            let result = if id == compress::SNAPPY && self.settings.order.is_bytewise() {
+                let mut unpacker = compress::start_snappy(content, block)
+                    .map_err(|error| self.in_block(error, handle))?;
+                let entry = peek::find(&mut unpacker, block, Matcher::new(target));
+                if let Some(entry) = entry.filter(|_| self.is_in_place(index, block)) {
+                    key.clear();
+                    key.extend_from_slice(target.get(..entry.shared).unwrap_or_default());
+                    key.extend_from_slice(&block[entry.suffix]);
+                    return Ok(Some(found(key, &block[entry.value])));
+                }
+                unpacker.unpack_to(block, usize::MAX).ok_or_else(compress::corrupted_snappy)
+            } else {
+                compress::decompress(id, content, block)
+            };
+            let whole = result.and_then(|()| {
+                let whole = Block::new(std::mem::take(block))?;
+                self.check_place(index, &whole)?;
+                let entry = whole.find(&self.settings.order, target, key)?;
+                let answer = entry.map(|(_, entry)| found(key, whole.slice(entry.value)));
+                *block = whole.into_bytes();
+                Ok(answer)
+            });
+            whole.map_err(|error| self.in_block(error, handle))
+        })
+    }
+
+    /// The block from the file.
+    fn read(
         &self,
         index: usize,
         handle: BlockHandle,
         options: GetOptions,
     ) -> Result<Arc<CachedBlock>> {
-        if let Some(cached) = self.cached(handle) {
-            return Ok(cached);
-        }
         let mut bytes = spare::take();
         fetch::fetch(&*self.file, handle, options.verify.into(), &mut bytes)?;
         // The cache counts the memory that a block holds: a spare one may be far too large.
@@ -157,8 +195,12 @@ impl Table {
         self.keep(index, bytes, options.fill_cache)
     }
 
+    fn cache_key(&self, handle: BlockHandle) -> CacheKey {
+        CacheKey { table_id: self.cache_id, offset: handle.offset }
+    }
+
     pub(crate) fn cached(&self, handle: BlockHandle) -> Option<Arc<CachedBlock>> {
-        self.cache.get(CacheKey { table_id: self.cache_id, offset: handle.offset })
+        self.cache.get(self.cache_key(handle))
     }
 
     /// Makes the bytes read for the block at `index` of the index a block, cached if `fill_cache`.
@@ -174,8 +216,7 @@ impl Table {
             .map_err(|error| self.in_block(error, handle))?;
         let cached = Arc::new(CachedBlock::new(block));
         if fill_cache {
-            let key = CacheKey { table_id: self.cache_id, offset: handle.offset };
-            self.cache.insert(key, cached.clone(), cached.charge());
+            self.cache.insert(self.cache_key(handle), cached.clone(), cached.charge());
         }
         Ok(cached)
     }
@@ -187,6 +228,9 @@ impl Table {
             return Ok(());
         }
         let Some(first) = block.first_key()? else { return Ok(()) };
+        if self.index.surely_surround(index, first) {
+            return Ok(());
+        }
         let order = &self.settings.order;
         let is_late = order.compare(first, self.index.key(index)).is_gt();
         let before = index.checked_sub(1).map(|before| self.index.key(before));
@@ -200,6 +244,17 @@ impl Table {
             return Err(Error::corruption("block holds keys that belong elsewhere"));
         }
         Ok(())
+    }
+
+    /// As [`check_place`](Self::check_place), of a block's beginning. False if the whole must be looked at.
+    fn is_in_place(&self, index: usize, beginning: &[u8]) -> bool {
+        if !self.settings.check_places {
+            return true;
+        }
+        let Some(first) = block::key_at_start(beginning) else { return false };
+        let is_after = |at: usize| self.settings.order.compare(first, self.index.key(at)).is_gt();
+        self.index.surely_surround(index, first)
+            || !is_after(index) && index.checked_sub(1).is_none_or(is_after)
     }
 
     #[cold]
@@ -245,104 +300,5 @@ impl Table {
 
     pub(crate) fn filter(&self) -> Option<&FilterBlock> {
         self.filter.as_ref()
-    }
-}
-
-/// What `open` finds behind the data.
-struct Parts {
-    index: Index,
-    filter: Option<FilterBlock>,
-    properties: Option<TableProperties>,
-    metaindex_offset: u64,
-}
-
-impl Parts {
-    fn read(file: &dyn RandomAccessFile, settings: &ReadSettings) -> Result<Self> {
-        let tail = Tail::read(file)?;
-        let footer = tail.footer()?;
-        let index = Index::parse(tail.block(footer.index)?, &settings.order, file.len())
-            .map_err(|error| error.at(footer.index.offset))?;
-        let filter_key = settings
-            .filter
-            .as_ref()
-            .map(|filter| [FILTER_PREFIX.as_bytes(), filter.name().as_bytes()].concat());
-        let (mut filter_at, mut properties_at) = (None, None);
-        Block::new(tail.block(footer.metaindex)?)
-            .and_then(|metaindex| {
-                metaindex.for_each(|key, value| {
-                    let handle = BlockHandle::decode(&mut Reader::new(value));
-                    if filter_key.as_deref() == Some(key) {
-                        filter_at = handle;
-                    } else if key == PROPERTIES_KEY.as_bytes() {
-                        properties_at = handle;
-                    }
-                    Ok(())
-                })
-            })
-            .map_err(|error| error.at(footer.metaindex.offset))?;
-        let filter = match (filter_at, &settings.filter) {
-            (Some(at), Some(filter)) => FilterBlock::parse(filter.clone(), tail.block(at)?),
-            _ => None,
-        };
-        let properties = match properties_at {
-            Some(at) => Some(
-                TableProperties::decode(&tail.block(at)?).map_err(|error| error.at(at.offset))?,
-            ),
-            None => None,
-        };
-        Ok(Parts { index, filter, properties, metaindex_offset: footer.metaindex.offset })
-    }
-}
-
-/// The end of a file, and the way to the rest of it.
-struct Tail<'a> {
-    file: &'a dyn RandomAccessFile,
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-impl<'a> Tail<'a> {
-    fn read(file: &'a dyn RandomAccessFile) -> Result<Self> {
-        let start = file.len().saturating_sub(TAIL_BYTES);
-        let mut bytes = vec![0; (file.len() - start) as usize];
-        let read = file.read_at(&mut bytes, start)?;
-        if read < bytes.len() {
-            let message =
-                format!("file has {} bytes, expected {}", start + read as u64, file.len());
-            return Err(Error::corruption(message));
-        }
-        Ok(Tail { file, start, bytes })
-    }
-
-    fn footer(&self) -> Result<Footer> {
-        let start = self.bytes.len().saturating_sub(FOOTER_BYTES);
-        let offset = self.file.len().saturating_sub(FOOTER_BYTES as u64);
-        let decoded = Footer::decode(self.bytes.get(start..).unwrap_or_default());
-        let checked = decoded.and_then(|footer| {
-            let is_before = |handle: BlockHandle| handle.end_within(offset).is_some();
-            if is_before(footer.metaindex) && is_before(footer.index) {
-                Ok(footer)
-            } else {
-                Err(Error::corruption("block handle in footer does not point before it"))
-            }
-        });
-        checked.map_err(|error| error.at(offset))
-    }
-
-    fn block(&self, handle: BlockHandle) -> Result<Vec<u8>> {
-        let mut out = Vec::new();
-        match self.stored(handle) {
-            Some(stored) => fetch::unpack(stored, Verify::Yes, &mut out)
-                .map_err(|error| error.at(handle.offset))?,
-            None => fetch::fetch(self.file, handle, Verify::Yes, &mut out)?,
-        }
-        Ok(out)
-    }
-
-    fn stored(&self, handle: BlockHandle) -> Option<&[u8]> {
-        let end = handle.end_within(self.file.len())?;
-        let from = usize::try_from(handle.offset.checked_sub(self.start)?).ok()?;
-        let to = usize::try_from(end.checked_sub(self.start)?).ok()?;
-        self.bytes.get(from..to)
     }
 }
