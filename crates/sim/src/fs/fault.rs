@@ -203,24 +203,24 @@ impl Gate {
 impl FaultFs {
     fn writer(
         &self,
-        site: Site,
+        (site, is_log): (Site, bool),
         path: &Path,
         create: impl FnOnce() -> Result<Box<dyn WritableFile>>,
     ) -> Result<Box<dyn WritableFile>> {
         let inner = self.gate.change((Op::Create, site), path, create)?;
         let opened = Some(Opened::new(&self.gate));
         let (gate, path) = (self.gate.clone(), path.to_owned());
-        Ok(Box::new(FaultWriter { inner, gate, path, opened, lost: false }))
+        Ok(Box::new(FaultWriter { inner, gate, path, opened, is_log, ended: false, lost: false }))
     }
 }
 
 impl FileSystem for FaultFs {
     fn create(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>> {
-        self.writer(site, path, || self.inner.create(path, site))
+        self.writer((site, false), path, || self.inner.create(path, site))
     }
 
     fn create_log(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>> {
-        self.writer(site, path, || self.inner.create_log(path, site))
+        self.writer((site, true), path, || self.inner.create_log(path, site))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
@@ -280,26 +280,34 @@ struct FaultWriter {
     path: PathBuf,
     /// `None` once closed.
     opened: Option<Opened>,
+    is_log: bool,
+    /// An append to a log failed, and the file ends where it broke off.
+    ended: bool,
     /// A sync has failed in such a way that none makes anything durable any more.
     lost: bool,
 }
 
 impl WritableFile for FaultWriter {
     fn append(&mut self, data: &[u8], site: Site) -> Result<()> {
-        if self.gate.is_killed() {
+        if self.gate.is_killed() || self.ended {
             return Err(Fault::Io.error(Op::Append, &self.path));
         }
         match self.gate.rules.next(Op::Append, Some(site), &self.path) {
             None => self.inner.append(data, site),
             Some(fault) => {
                 self.inner.append(&data[..fault.bytes_written(data.len())], site)?;
+                if self.is_log {
+                    // Copies into a log's allocated room do not fail. What breaks off was to grow it.
+                    self.inner.close(site)?;
+                    self.ended = true;
+                }
                 Err(fault.error(Op::Append, &self.path))
             }
         }
     }
 
     fn sync(&mut self, site: Site) -> Result<()> {
-        if self.gate.is_killed() {
+        if self.gate.is_killed() || self.ended {
             return Err(Fault::Io.error(Op::Sync, &self.path));
         }
         let fault = self.gate.rules.next(Op::Sync, Some(site), &self.path);
@@ -312,7 +320,9 @@ impl WritableFile for FaultWriter {
 
     fn close(&mut self, site: Site) -> Result<()> {
         self.opened = None; // Whatever is answered: a file is closed once only.
-        self.gate.change((Op::Close, site), &self.path, || self.inner.close(site))
+        let ended = self.ended;
+        let close = || if ended { Ok(()) } else { self.inner.close(site) };
+        self.gate.change((Op::Close, site), &self.path, close)
     }
 }
 
