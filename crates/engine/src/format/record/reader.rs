@@ -146,7 +146,7 @@ impl RecordReader {
                 Physical::Zeros => {
                     self.zeros_skipped = true;
                     if self.open.is_some()
-                        && let Some(end) = self.written_end(self.position())?
+                        && let Some(end) = self.written_end(self.position() - 1)?
                     {
                         record.clear();
                         return Ok(self.torn_before_zeros(self.open, end));
@@ -352,12 +352,15 @@ impl RecordReader {
                 // bytes, something was there: the same bytes are dropped, but said to be.
                 return Ok(match is_hole {
                     true => Physical::Zeros,
-                    false => Physical::Damage(damage("zeroed header"), block_end),
+                    // A zero behind it shows that the file was longer, if this block is its last.
+                    false => Physical::Damage(damage("zeroed header"), block_end - 1),
                 });
             }
             if !header.vouches_for(payload) {
                 self.at = self.block.len();
                 let end = offset + (HEADER_BYTES + header.payload_bytes) as u64;
+                // More was to follow these: no log ends with one.
+                let end = end - u64::from(matches!(header.kind, FIRST | MIDDLE));
                 return Ok(Physical::Damage(damage("checksum mismatch"), end));
             }
             let start = self.at + HEADER_BYTES;
