@@ -359,8 +359,8 @@ impl RecordReader {
             if !header.vouches_for(payload) {
                 self.at = self.block.len();
                 let end = offset + (HEADER_BYTES + header.payload_bytes) as u64;
-                // More was to follow these: no log ends with one.
-                let end = end - u64::from(matches!(header.kind, FIRST | MIDDLE));
+                // No log ends with one of these: more was to follow, or is missing.
+                let end = end - u64::from(matches!(header.kind, FIRST | MIDDLE | ZERO));
                 return Ok(Physical::Damage(damage("checksum mismatch"), end));
             }
             let start = self.at + HEADER_BYTES;
