@@ -1,6 +1,8 @@
 //! Gets the fuzzer past checksums: files whose bytes are hostile and whose checksums match. Written
 //! from the formats' descriptions alone, for the engine's own encoders would refuse.
 
+use siltstone_sim::log_file::append_record;
+
 use crate::input::Input;
 
 const BLOCK_BYTES: usize = 32 << 10;
@@ -53,37 +55,6 @@ fn fill(mut file: Vec<u8>, mode: u8, mut input: Input<'_>) -> Vec<u8> {
         }
     }
     file
-}
-
-/// Appends one record as a log writer would.
-pub(crate) fn append_record(file: &mut Vec<u8>, mut rest: &[u8]) {
-    let mut is_first = true;
-    loop {
-        let room = BLOCK_BYTES - file.len() % BLOCK_BYTES;
-        if room < HEADER_BYTES {
-            file.resize(file.len() + room, 0);
-            continue;
-        }
-        let (part, behind) = rest.split_at(rest.len().min(room - HEADER_BYTES));
-        rest = behind;
-        let kind = match (is_first, rest.is_empty()) {
-            (true, true) => 1u8,
-            (true, false) => 2,
-            (false, false) => 3,
-            (false, true) => 4,
-        };
-        let start = file.len();
-        file.extend_from_slice(&[0; 4]);
-        file.extend_from_slice(&(part.len() as u16).to_le_bytes());
-        file.push(kind);
-        file.extend_from_slice(part);
-        let end = file.len();
-        seal(file, start, start + 6, end);
-        is_first = false;
-        if rest.is_empty() {
-            return;
-        }
-    }
 }
 
 /// Gives each physical record from `at` on the checksum of its bytes.

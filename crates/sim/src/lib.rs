@@ -25,6 +25,7 @@ pub mod folder;
 pub mod fs;
 pub mod hash;
 pub mod linear;
+pub mod log_file;
 pub mod report;
 pub mod temp_dir;
 pub mod world;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Bytes, pieces};
+use super::pieces;
 use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::key::{SeqNo, ValueKind};
 use crate::env::fs::FileSystem;
@@ -17,6 +17,7 @@ use crate::format::manifest::reader::ManifestReader;
 use crate::format::record::encoder::RecordEncoder;
 use crate::format::record::mark::{find_sync_mark, is_sync_mark};
 use crate::format::record::reader::{RecordReader, Step};
+use crate::format::record::testing::ByteFile;
 use crate::version::recover::recover_manifest;
 use crate::version::table_meta::Graveyard;
 use crate::version::{Version, check};
@@ -27,7 +28,7 @@ const SEARCHED_BYTES: usize = 1 << 10;
 /// The whole input is a file of records.
 pub(super) fn record(bytes: &[u8]) {
     let records = read_records(bytes);
-    let file = Bytes::open("000003.log", bytes);
+    let file = ByteFile::new("000003.log", bytes);
     // Every byte is tried as a start; in what fills the blocks before there is nothing to find.
     let from = bytes.len().saturating_sub(SEARCHED_BYTES) as u64;
     let first_mark = find_sync_mark(&*file, from).expect("memory can be read");
@@ -56,7 +57,7 @@ pub(super) fn record(bytes: &[u8]) {
 /// Every record with its offset, each step checked against the file.
 fn read_records(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let len = bytes.len() as u64;
-    let mut reader = RecordReader::new(Bytes::open("000003.log", bytes));
+    let mut reader = RecordReader::new(ByteFile::new("000003.log", bytes));
     let mut records = Vec::new();
     let mut record = Vec::new();
     let mut behind = 0;
@@ -173,7 +174,7 @@ fn recover(bytes: &[u8]) -> Option<(Version, Vec<VersionEdit>)> {
     for (_, table) in recovered.version.tables() {
         assert!(table.number < recovered.next_file && table.number <= FileNumber::MAX);
     }
-    let mut reader = ManifestReader::new(Bytes::open("MANIFEST-000002", bytes));
+    let mut reader = ManifestReader::new(ByteFile::new("MANIFEST-000002", bytes));
     let mut edits = Vec::new();
     while let Some(edit) = reader.next().expect("recovery has read it to its end") {
         edits.push(edit);

@@ -12,12 +12,6 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use crate::base::error::Result;
-use crate::env::fs::RandomAccessFile;
-
 pub use seeds::seeds;
 
 /// What is done with one input.
@@ -37,36 +31,6 @@ pub const BODIES: &[(&str, Body)] = &[
     ("record", logs::record),
     ("table", tables::table),
 ];
-
-/// An open file of these bytes.
-struct Bytes {
-    path: PathBuf,
-    bytes: Vec<u8>,
-}
-
-impl Bytes {
-    fn open(name: &str, bytes: &[u8]) -> Arc<dyn RandomAccessFile> {
-        Arc::new(Bytes { path: PathBuf::from(name), bytes: bytes.to_vec() })
-    }
-}
-
-impl RandomAccessFile for Bytes {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-        let rest = self.bytes.get(offset..).unwrap_or_default();
-        let read = rest.len().min(buf.len());
-        buf[..read].copy_from_slice(&rest[..read]);
-        Ok(read)
-    }
-
-    fn len(&self) -> u64 {
-        self.bytes.len() as u64
-    }
-
-    fn path(&self) -> &Path {
-        &self.path
-    }
-}
 
 /// Cuts an input into pieces, each behind one byte that tells its length; the last may be short.
 fn pieces(mut bytes: &[u8]) -> Vec<&[u8]> {

@@ -1,9 +1,9 @@
 //! Seeds: the files of a real database, taken apart into an input for every body.
 
-use super::Bytes;
 use crate::base::coding::Reader;
 use crate::format::filename::FileName;
 use crate::format::record::reader::{RecordReader, Step};
+use crate::format::record::testing::ByteFile;
 use crate::format::table::TRAILER_BYTES;
 use crate::format::table::block::Block;
 use crate::format::table::fetch::{Verify, unpack};
@@ -33,7 +33,7 @@ pub fn seeds(files: &[(String, Vec<u8>)]) -> Vec<(&'static str, Vec<u8>)> {
 
 /// The file for the reader of records, each record for `target`.
 fn records(bytes: &[u8], target: &'static str) -> Vec<(&'static str, Vec<u8>)> {
-    let mut reader = RecordReader::new(Bytes::open("000003.log", bytes));
+    let mut reader = RecordReader::new(ByteFile::new("000003.log", bytes));
     let mut seeds = vec![("record", bytes.to_vec())];
     let mut record = Vec::new();
     while let Ok(Step::Record { .. }) = reader.next(&mut record) {

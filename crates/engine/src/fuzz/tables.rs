@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::{Bytes, pieces};
+use super::pieces;
 use crate::base::coding::Reader;
 use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::error::Result;
@@ -13,6 +13,7 @@ use crate::env::fs::{FileSystem, RandomAccessFile};
 use crate::env::memory::MemoryFileSystem;
 use crate::env::site::Site;
 use crate::format::filename::FileNumber;
+use crate::format::record::testing::ByteFile;
 use crate::format::table::block::Block;
 use crate::format::table::block_builder::BlockBuilder;
 use crate::format::table::block_iter::BlockIter;
@@ -101,7 +102,7 @@ fn check_index(index: &Index) {
 
 /// The whole input is a table.
 pub(super) fn table(bytes: &[u8]) {
-    let file = Bytes::open("000007.ldb", bytes);
+    let file = ByteFile::new("000007.ldb", bytes);
     let Ok(table) = open(file) else { return };
     let _ = dump::dump(&table, &mut Sink(0));
     let forward = scan(&mut table.iter(ScanOptions::default()));

@@ -3,6 +3,4 @@
 #![allow(clippy::disallowed_methods, reason = "tests set the stage with the system's own files")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its stage is over")]
 
-pub mod log_file;
-
 pub use siltstone_sim::*;

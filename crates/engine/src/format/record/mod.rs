@@ -27,7 +27,7 @@ mod log_tests;
 pub(crate) mod mark;
 pub(crate) mod reader;
 pub(crate) mod resync;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

@@ -39,6 +39,31 @@ pub(crate) struct Entry {
     pub(crate) value: Range<usize>,
 }
 
+impl Entry {
+    /// The entry whose header begins `bytes`, which lie at `at` in a block whose entries end at `end`; `None`
+    /// unless it ends there, too.
+    #[inline]
+    pub(crate) fn begun_by(bytes: &[u8], at: usize, end: usize) -> Option<Entry> {
+        let (shared, suffix, value, header) = match *bytes {
+            // Lengths below 128 take a byte each: all three, in most entries.
+            [shared, suffix, value, ..] if (shared | suffix | value) < 0x80 => {
+                (usize::from(shared), usize::from(suffix), usize::from(value), 3)
+            }
+            _ => {
+                let mut reader = Reader::new(bytes);
+                let mut length = || usize::try_from(reader.varint32()?).ok();
+                let (shared, suffix, value) = (length()?, length()?, length()?);
+                (shared, suffix, value, bytes.len() - reader.rest().len())
+            }
+        };
+        let suffix_at = at + header;
+        let value_at = suffix_at.checked_add(suffix)?;
+        let value_end = value_at.checked_add(value)?;
+        let whole = value_end <= end;
+        whole.then_some(Entry { shared, suffix: suffix_at..value_at, value: value_at..value_end })
+    }
+}
+
 /// Where the fast search came to rest.
 enum Landing {
     End,
@@ -94,24 +119,7 @@ impl Block {
     /// The entry that starts at `at`; `None` unless a whole one does.
     #[inline]
     pub(crate) fn entry_at(&self, at: usize) -> Option<Entry> {
-        let entries = self.bytes.get(at..self.entries_end)?;
-        let (shared, suffix, value, header) = match *entries {
-            // Lengths below 128 take a byte each: all three, in most entries.
-            [shared, suffix, value, ..] if (shared | suffix | value) < 0x80 => {
-                (usize::from(shared), usize::from(suffix), usize::from(value), 3)
-            }
-            _ => {
-                let mut reader = Reader::new(entries);
-                let mut length = || usize::try_from(reader.varint32()?).ok();
-                let (shared, suffix, value) = (length()?, length()?, length()?);
-                (shared, suffix, value, entries.len() - reader.rest().len())
-            }
-        };
-        let suffix_at = at + header;
-        let value_at = suffix_at.checked_add(suffix)?;
-        let end = value_at.checked_add(value)?;
-        let whole = end <= self.entries_end;
-        whole.then_some(Entry { shared, suffix: suffix_at..value_at, value: value_at..end })
+        Entry::begun_by(self.bytes.get(at..self.entries_end)?, at, self.entries_end)
     }
 
     /// Finds the first entry not less than `target` and makes `key` its key. Both orders of search

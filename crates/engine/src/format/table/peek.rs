@@ -6,9 +6,7 @@
 //! wherever else something is strange, the search gives up, and the whole block is searched as ever.
 
 use std::cell::Cell;
-use std::ops::Range;
 
-use crate::base::coding::Reader;
 use crate::base::key::TAG_BYTES;
 use crate::format::table::block::{Entry, Matcher, Side};
 use crate::format::table::snappy::Unpacker;
@@ -55,7 +53,7 @@ pub(super) fn find(
     let mut at = 0;
     loop {
         let header = have(unpacker, block, at, HEADER_BYTES_MAX)?;
-        let entry = entry_after(header, at, unpacker.len())?;
+        let entry = Entry::begun_by(header, at, unpacker.len())?;
         if entry.shared + entry.suffix.len() < TAG_BYTES {
             return None;
         }
@@ -83,23 +81,4 @@ fn have<'a>(
         unpacker.unpack_to(block, at + bytes + STEP_BYTES)?;
     }
     block.get(at..)
-}
-
-/// The entry whose header begins `bytes`, at `at` in a block of `end` bytes.
-#[inline]
-fn entry_after(bytes: &[u8], at: usize, end: usize) -> Option<Entry> {
-    let (shared, suffix, value, header) = match *bytes {
-        [shared, suffix, value, ..] if (shared | suffix | value) < 0x80 => {
-            (usize::from(shared), usize::from(suffix), usize::from(value), 3)
-        }
-        _ => {
-            let mut reader = Reader::new(bytes);
-            let mut length = || usize::try_from(reader.varint32()?).ok();
-            let (shared, suffix, value) = (length()?, length()?, length()?);
-            (shared, suffix, value, bytes.len() - reader.rest().len())
-        }
-    };
-    let suffix: Range<usize> = at + header..(at + header).checked_add(suffix)?;
-    let value = suffix.end..suffix.end.checked_add(value)?;
-    (value.end <= end).then_some(Entry { shared, suffix, value })
 }
