@@ -55,7 +55,7 @@ impl Round {
         };
         Round {
             engines: [Engine::LevelDb(leveldb), Engine::Siltstone],
-            folders: TempDir::new("rivals"),
+            folders: TempDir::in_memory("rivals"),
             first: 0,
             seed,
             settings: workload::settings(&mut Rng::new(seed), order),

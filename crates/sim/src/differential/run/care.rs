@@ -55,6 +55,7 @@ impl Run<'_> {
     }
 
     pub(super) fn dump_files(&mut self) -> Checked {
+        self.let_lanes_finish()?;
         for name in self.env.file_system.list(&self.folder)? {
             let mut text = Vec::new();
             match dump_file(self.folder.join(&name), &self.env, &mut text) {
@@ -73,9 +74,7 @@ impl Run<'_> {
 
     /// Copies the database's files as they are at one moment.
     pub(super) fn copy_files(&self, to: &Path) -> Checked {
-        if !self.set.is_deterministic() {
-            self.db().wait_for_background()?;
-        }
+        self.let_lanes_finish()?;
         let fs = &self.env.file_system;
         fs.create_dir(to, Site::TempRemove)?;
         for name in fs.list(&self.folder)? {
@@ -94,6 +93,14 @@ impl Run<'_> {
             let mut copy = fs.create(&to.join(&name), Site::TempRemove)?;
             copy.append(&bytes[..read], Site::TempRemove)?;
             copy.close(Site::TempRemove)?;
+        }
+        Ok(())
+    }
+
+    /// A table that a lane is at work on is not whole.
+    fn let_lanes_finish(&self) -> Checked {
+        if !self.set.is_deterministic() {
+            self.db().wait_for_background()?;
         }
         Ok(())
     }

@@ -134,7 +134,7 @@ impl Drop for Run<'_> {
 impl<'a> Run<'a> {
     fn start(set: &'a OptionSet, seed: u64, flaw: Flaw) -> Result<Self, Mismatch> {
         let (env, faults) = FaultFs::over(set.env());
-        let parent = (set.place == Place::Disk).then(|| TempDir::new("differential"));
+        let parent = (set.place == Place::Disk).then(|| TempDir::in_memory("differential"));
         let folder = parent.as_ref().map_or("db".into(), |parent| parent.path().join("db"));
         let db = Db::open(&folder, set.options(&env, 0))?;
         Ok(Run {
