@@ -70,7 +70,7 @@
 //!
 //! [`Db::checkpoint`] copies an open database by linking its tables. [`verify`] checks every byte that
 //! counts, beside a live writer if need be. [`repair`] saves what a damaged database holds into a new
-//! one. [`destroy`] removes a database, and [`dump_file`] prints one of its files.
+//! one, or [in its place](repair_in_place). [`destroy`] removes a database, and [`dump_file`] prints one of its files.
 //!
 //! # Features
 //!
@@ -103,7 +103,7 @@ pub use db::care::destroy::destroy;
 pub use db::care::dump::dump_file;
 pub use db::care::repair::{
     LostRange, RepairOptions, RepairPlan, RepairReport, SalvagedLog, SalvagedTable, TableState,
-    plan_repair, repair, repair_with,
+    plan_repair, repair, repair_in_place, repair_with,
 };
 pub use db::care::verify::{
     FileKind, Verdict, VerifiedFile, VerifyProgress, VerifyReport, verify, verify_with,

@@ -105,6 +105,10 @@ sites! {
     CheckpointLink = "checkpoint.link",
     /// Making a repair's folder.
     RepairDirCreate = "repair.dir.create",
+    /// Keeping the files of a damaged database that is mended in its place.
+    RepairKeep = "repair.keep",
+    /// Removing them from there when the mended one has taken it.
+    RepairRemove = "repair.remove",
     /// Putting a mark in CURRENT's place before a database is destroyed.
     DestroyMark = "destroy.mark",
     /// Removing a file because the database is destroyed.

@@ -7,6 +7,7 @@ mod checkpoint;
 mod destroy;
 mod dump;
 mod repair;
+mod repair_in_place;
 #[path = "../support/mod.rs"]
 mod support;
 mod verify;

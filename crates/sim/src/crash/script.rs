@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use siltstone::{
     Background, Db, Env, ErrorKind, Options, Site, Snapshot, WriteBatch, WriteOptions, destroy,
-    repair,
+    repair, repair_in_place,
 };
 
 use super::history::{Contents, Effect, History, StateHash, Update};
@@ -265,6 +265,10 @@ impl Player {
         self.recorder.promise_all();
         let path = self.next_copy();
         self.copy(path, |player, path| repair(DIR, path, &player.options).map(drop));
+        if self.copies.is_multiple_of(2) {
+            let mended = repair_in_place(DIR, &self.options).map(drop);
+            mended.unwrap_or_else(|error| self.surprised(&error));
+        }
         self.open();
     }
 

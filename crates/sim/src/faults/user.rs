@@ -263,6 +263,14 @@ impl User {
         self.loss = Loss::Unsynced;
     }
 
+    /// The files of the database's folder are these again, and durable.
+    pub(crate) fn put_back(&mut self, files: &Files) {
+        let folder = self.folder();
+        folder.files().iter().for_each(|(name, _)| folder.remove(name));
+        folder.put_files(files);
+        self.power.settle();
+    }
+
     fn die(&mut self) {
         self.faults.kill();
         self.snapshots.clear();

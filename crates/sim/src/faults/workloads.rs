@@ -42,6 +42,7 @@ pub(crate) const ALL: &[Workload] = &[
     Workload { prepare: some_logs, tune: many_memtables, ..plain("read-only", care::read_only) },
     Workload { prepare: some_levels, ..plain("verify", care::verify) },
     Workload { prepare: some_logs, tune: many_memtables, ..plain("repair", care::repair) },
+    Workload { prepare: some_logs, tune: many_memtables, ..plain("mend", care::repair_in_place) },
     Workload { prepare: a_damaged_log, tune: damaged, ..plain("destroy", care::destroy) },
 ];
 

@@ -136,7 +136,11 @@ impl Core {
     }
 }
 
-fn copy_file(source: &dyn RandomAccessFile, mut copy: Box<dyn WritableFile>) -> Result<()> {
+/// Fills `copy`, and makes it durable.
+pub(crate) fn copy_file(
+    source: &dyn RandomAccessFile,
+    mut copy: Box<dyn WritableFile>,
+) -> Result<()> {
     let mut piece = vec![0; COPY_BYTES];
     let mut offset = 0;
     loop {

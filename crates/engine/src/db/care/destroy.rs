@@ -10,6 +10,7 @@ use std::io;
 use std::path::Path;
 
 use crate::base::error::{Error, Result};
+use crate::db::care::repair::KEPT_PREFIX;
 use crate::db::open::recovery::LOST_FOLDER;
 use crate::db::options::Options;
 use crate::env::fs::FileSystem;
@@ -70,16 +71,34 @@ fn remove_files(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     remove_all(fs, dir, ours)
 }
 
-/// Removes the logs that recovery has put aside.
+/// Removes the logs that recovery has put aside, and what repairs in place have kept.
 fn remove_lost(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     let lost = dir.join(LOST_FOLDER);
-    let names = match fs.list(&lost) {
+    let names = fs.list(&lost).unwrap_or_default();
+    let kept = names.iter().filter(|name| is_kept(name));
+    let kept = kept.map(|name| remove_folder_of(fs, &lost.join(name), |_| true));
+    let kept = kept.fold(Ok(()), Result::and);
+    kept.and(remove_folder_of(fs, &lost, |name| matches!(name, FileName::Wal(_))))
+}
+
+/// Removes files in a folder of ours, and it too unless something is left in it.
+fn remove_folder_of(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    ours: impl Fn(FileName) -> bool,
+) -> Result<()> {
+    let names = match fs.list(dir) {
         Ok(names) => names,
         Err(_) => return Ok(()), // Not there, or no folder: then it is not ours.
     };
-    let ours = names.iter().filter(|name| matches!(FileName::parse(name), Some(FileName::Wal(_))));
-    remove_all(fs, &lost, ours)?;
-    remove_folder(fs, &lost)
+    let ours = names.iter().filter(|name| FileName::parse(name).is_some_and(&ours));
+    remove_all(fs, dir, ours)?;
+    remove_folder(fs, dir)
+}
+
+/// True for the folders that repairs in place make.
+fn is_kept(name: &str) -> bool {
+    name.strip_prefix(KEPT_PREFIX).is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// Removes files by name, as many as can be removed; the first failure is told.

@@ -1,5 +1,6 @@
 //! The calls that look after a database: copies, checks, repair, the end.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use siltstone::{Db, Options, Site, VerifyReport};
@@ -8,7 +9,7 @@ use crate::Fault;
 use crate::faults::ledger::{Loss, Pairs};
 use crate::faults::promise::{Checked, Promise};
 use crate::faults::reads::read_all;
-use crate::faults::user::{DIR, User};
+use crate::faults::user::{DIR, Files, User};
 
 const COPY: &str = "/copies/of/db";
 
@@ -118,6 +119,38 @@ pub(super) fn repair(user: &mut User) -> Checked {
         note_copy(user, COPY, repaired, Some(holds))?;
     }
     unchanged(user, &before)
+}
+
+/// A repair in the database's own place. Where it could not read all, it has kept all.
+pub(super) fn repair_in_place(user: &mut User) -> Checked {
+    const KEPT: &str = "/db/lost/repair-1";
+    let (before, durable_before) = (user.folder().files(), user.after_power_cut(DIR));
+    let options = Options { create_if_missing: false, ..user.options() };
+    match siltstone::repair_in_place(DIR, &options) {
+        Ok(report) if report.found.is_whole() => {
+            user.ledger.all_durable();
+            return Ok(());
+        }
+        Ok(_) => {}
+        Err(error) => {
+            user.excuse("repair_in_place", &error)?;
+            let current = |files: &Files| files.iter().find(|(name, _)| name == "CURRENT").cloned();
+            if current(&user.folder().files()) == current(&before) {
+                return Ok(());
+            }
+        }
+    }
+    // A copy may be durable farther than the file was.
+    let durable: BTreeMap<_, _> = user.after_power_cut(KEPT).into_iter().collect();
+    let lost = durable_before
+        .iter()
+        .filter(|(name, _)| name != "LOCK")
+        .any(|(name, bytes)| !durable.get(name).is_some_and(|kept| kept.starts_with(bytes)));
+    if lost || user.folder_of(KEPT).files() != before {
+        return Promise::KeptWrites.broken(format!("{KEPT} holds something else"));
+    }
+    user.put_back(&before);
+    Ok(())
 }
 
 /// A database of which a part is left cannot be opened; the next call removes the rest.

@@ -1,4 +1,5 @@
-//! Saves what a damaged database holds into a new one. The damaged one is only read.
+//! Saves what a damaged database holds into a new one. The damaged one is only read, or (`in_place`)
+//! kept aside.
 //!
 //! All that can be read, tables and logs, goes through one merge by internal key: of each user key
 //! the newest entry wins, and a deletion deletes, whatever level, file or number it came from. The
@@ -10,6 +11,7 @@
 //! logs, batch by batch -----> memtables, temporary tables -+
 //! ```
 
+mod in_place;
 mod log;
 mod report;
 mod salvage;
@@ -20,6 +22,8 @@ mod survey;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(crate) use in_place::KEPT_PREFIX;
+pub use in_place::repair_in_place;
 pub use report::{LostRange, RepairPlan, RepairReport, SalvagedLog, SalvagedTable, TableState};
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -136,8 +140,30 @@ impl Damaged {
 fn save(damaged: &Damaged, survey: Survey, fresh: &Fresh, out: &Path) -> Result<RepairReport> {
     let next_file = AtomicU64::new(FIRST_FILE);
     let new_number = || FileNumber(next_file.fetch_add(1, Ordering::Relaxed));
-    let output = merge_all(damaged, &survey, out, &new_number)?;
+    let saved = save_tables(damaged, survey, out, &new_number)?;
+    fresh.name(&Content {
+        version: &saved.version,
+        comparator: damaged.settings.order.user.name(),
+        last_seqno: saved.report.last_seqno,
+        next_file: new_number(),
+    })?;
+    Ok(saved.report)
+}
 
+/// What was saved, in tables that no manifest names yet.
+struct Saved {
+    version: Version,
+    report: RepairReport,
+}
+
+/// Writes what can be read as tables in the folder `out`.
+fn save_tables(
+    damaged: &Damaged,
+    survey: Survey,
+    out: &Path,
+    new_number: &(dyn Fn() -> FileNumber + Sync),
+) -> Result<Saved> {
+    let output = merge_all(damaged, &survey, out, new_number)?;
     let graveyard = Arc::new(Graveyard::new());
     let (mut entries_kept, mut bytes) = (0, 0);
     let mut change = Change::default();
@@ -150,20 +176,16 @@ fn save(damaged: &Damaged, survey: Survey, fresh: &Fresh, out: &Path) -> Result<
     let order = &damaged.settings.order;
     let version = builder::apply(order, &Version::default(), change)?;
     check::check(order, &version)?;
-    fresh.name(&Content {
-        version: &version,
-        comparator: order.user.name(),
-        last_seqno: survey.last_seqno,
-        next_file: new_number(),
-    })?;
-    Ok(RepairReport {
+    let report = RepairReport {
         tables: output.tables.len() as u64,
         bytes,
         entries_kept,
         entries_dropped: output.entries_dropped,
         last_seqno: survey.last_seqno,
         found: survey.plan,
-    })
+        kept: None,
+    };
+    Ok(Saved { version, report })
 }
 
 /// Brings all sources together and writes the tables.

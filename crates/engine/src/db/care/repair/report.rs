@@ -41,6 +41,8 @@ pub struct RepairReport {
     pub entries_dropped: u64,
     /// The last sequence number.
     pub last_seqno: SeqNo,
+    /// Where the files of the damaged database are now, after a repair in place.
+    pub kept: Option<PathBuf>,
 }
 
 /// A table that a repair reads.
@@ -175,6 +177,10 @@ impl fmt::Display for RepairReport {
             f,
             "saved: {} keys in {} tables, {} bytes; {} entries were overwritten or deleted",
             self.entries_kept, self.tables, self.bytes, self.entries_dropped
-        )
+        )?;
+        match &self.kept {
+            Some(kept) => write!(f, "\nkept: {}", kept.display()),
+            None => Ok(()),
+        }
     }
 }
