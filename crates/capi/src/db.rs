@@ -145,3 +145,8 @@ extern "C" fn leveldb_compact_range(
 extern "C" fn leveldb_destroy_db(options: &leveldb_options_t, name: Text<'_>, error: ErrorSlot) {
     error.catch(|| siltstone::destroy(name.path(), &options.get()?));
 }
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_repair_db(options: &leveldb_options_t, name: Text<'_>, error: ErrorSlot) {
+    error.catch(|| siltstone::repair_in_place(name.path(), &options.get()?).map(drop));
+}
