@@ -29,6 +29,8 @@ mod border;
 mod comparator;
 mod db;
 mod env;
+mod extra;
+mod file_system;
 mod filter;
 mod iterator;
 mod options;
