@@ -191,3 +191,47 @@ impl Drop for State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot(text: &mut *mut c_char) -> ErrorSlot {
+        ErrorSlot(text)
+    }
+
+    fn taken(text: *mut c_char) -> String {
+        // SAFETY: it comes from `c_text`.
+        let copy = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
+        free(text.cast());
+        copy
+    }
+
+    #[test]
+    fn a_panic_becomes_an_error() {
+        let mut text = ptr::null_mut();
+        assert_eq!(slot(&mut text).catch(|| -> Result<u8> { panic!("on {}", "purpose") }), None);
+        assert_eq!(taken(text), "IO error: a bug in siltstone: on purpose");
+        assert_eq!(quietly(|| -> u8 { panic!("on purpose") }), None);
+    }
+
+    #[test]
+    fn a_failure_replaces_the_text_and_success_does_not() {
+        let mut text = c_text(b"old");
+        let before = text;
+        assert_eq!(slot(&mut text).catch(|| Ok(7)), Some(7));
+        assert_eq!(text, before);
+        let failed = slot(&mut text).catch(|| Err::<(), _>(Error::corruption("new")));
+        assert!(failed.is_none());
+        assert_eq!(taken(text), "Corruption: new");
+        ErrorSlot(ptr::null_mut()).set(&Error::corruption("nobody wants it"));
+    }
+
+    #[test]
+    fn copies_of_nothing_are_not_null() {
+        let copy = c_copy(b"");
+        assert!(!copy.is_null());
+        free(copy.cast());
+        free(ptr::null_mut());
+    }
+}

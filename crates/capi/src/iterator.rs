@@ -100,3 +100,33 @@ extern "C" fn leveldb_iter_get_error(iter: &leveldb_iterator_t, error: ErrorSlot
         error.set(failure);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use siltstone::{Db, Env, Options};
+
+    use super::*;
+
+    /// P1: the first failure stays, and an iterator that panicked goes on.
+    #[test]
+    fn a_panic_is_kept_as_the_failure() {
+        let options = Options { create_if_missing: true, env: Env::memory(), ..Default::default() };
+        let db = Db::open("db", options).unwrap();
+        db.put("a", "1").unwrap();
+        let mut iter = leveldb_iterator_t::new(db.iter());
+        iter.moved(|_| panic!("on purpose"));
+        iter.moved(|_| Err(Error::corruption("later")));
+        assert!(iter.failure.as_ref().unwrap().to_string().contains("on purpose"));
+        iter.moved(DbIterator::seek_to_first);
+        assert_eq!(iter.valid().unwrap().key(), b"a");
+        assert!(iter.failure.is_some());
+    }
+
+    #[test]
+    fn one_that_could_not_be_made_stands_nowhere() {
+        let mut iter = leveldb_iterator_t::new(Err(Error::corruption("a table")));
+        iter.moved(DbIterator::seek_to_first);
+        iter.step(DbIterator::next);
+        assert!(iter.valid().is_none() && iter.failure.is_some());
+    }
+}

@@ -3,6 +3,7 @@
 
 mod fuzz;
 mod ground;
+mod install;
 mod planted;
 mod tidy;
 
@@ -47,8 +48,9 @@ fn main() -> ExitCode {
         ["loom"] => loom(),
         ["shuttle", options @ ..] => shuttle(options),
         ["fuzz", ..] => fuzz(&chore[1..]),
+        ["install-capi", ..] => install(&chore[1..]),
         _ => {
-            eprintln!("{USAGE}\n{}", fuzz::USAGE);
+            eprintln!("{USAGE}\n{}\n{}", fuzz::USAGE, install::USAGE);
             ExitCode::from(2)
         }
     }
@@ -61,6 +63,16 @@ fn fuzz(arguments: &[String]) -> ExitCode {
         Err(message) => {
             eprintln!("fuzz: {message}");
             ExitCode::from(2)
+        }
+    }
+}
+
+fn install(arguments: &[String]) -> ExitCode {
+    match install::run(&root(), arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("install-capi: {message}");
+            ExitCode::FAILURE
         }
     }
 }

@@ -8,5 +8,5 @@
 
 #include "leveldb/c.h"
 
-enum { same_none = 1 / (leveldb_no_compression == theirs_none) };
-enum { same_snappy = 1 / (leveldb_snappy_compression == theirs_snappy) };
+_Static_assert((int)leveldb_no_compression == (int)theirs_none, "the same value");
+_Static_assert((int)leveldb_snappy_compression == (int)theirs_snappy, "the same value");
