@@ -1,0 +1,195 @@
+//! The report as a script reads it: the program is run, and its output compared to the byte, with
+//! figures masked.
+
+use std::process::{Command, Output};
+
+use siltstone_sim::TempDir;
+
+/// LevelDB's whole default report. `#` stands for a figure.
+const DEFAULT_REPORT: &str = "\
+Keys:       16 bytes each
+Values:     100 bytes each (50 bytes after compression)
+Entries:    1000
+RawSize:    0.1 MB (estimated)
+FileSize:   0.1 MB (estimated)
+------------------------------------------------
+fillseq      : ########### micros/op; ###### MB/s
+fillsync     : ########### micros/op; ###### MB/s (1 ops)
+fillrandom   : ########### micros/op; ###### MB/s
+overwrite    : ########### micros/op; ###### MB/s
+readrandom   : ########### micros/op; (# of # found)
+readrandom   : ########### micros/op; (# of # found)
+readseq      : ########### micros/op; ###### MB/s
+readreverse  : ########### micros/op; ###### MB/s
+compact      : ########### micros/op;
+readrandom   : ########### micros/op; (# of # found)
+readseq      : ########### micros/op; ###### MB/s
+readreverse  : ########### micros/op; ###### MB/s
+fill100K     : ########### micros/op; ###### MB/s (1 ops)
+crc32c       : ########### micros/op; ###### MB/s (4K per op)
+snappycomp   : ########### micros/op; ###### MB/s (output: #%)
+snappyuncomp : ########### micros/op; ###### MB/s
+zstdcomp     : ########### micros/op; ###### MB/s (output: #%)
+zstduncomp   : ########### micros/op; ###### MB/s
+";
+
+fn db_bench(folder: &TempDir, flags: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_db_bench"));
+    command.arg(format!("--db={}", folder.path().join("db").display())).args(flags);
+    command.output().expect("the program was built for this test")
+}
+
+fn report(folder: &TempDir, flags: &[&str]) -> String {
+    let output = db_bench(folder, flags);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{flags:?}: {errors}");
+    let text = String::from_utf8(output.stdout).expect("reports are text");
+    // Tests run with assertions, of which LevelDB's report warns, too.
+    text.replace("WARNING: Assertions are enabled; benchmarks unnecessarily slow\n", "")
+}
+
+/// The lines behind the header.
+fn lines(folder: &TempDir, flags: &[&str]) -> Vec<String> {
+    let text = report(folder, flags);
+    let (_, body) = text.split_once("----\n").expect("a header");
+    body.lines().map(str::to_owned).collect()
+}
+
+/// Replaces the figures of a benchmark's line by marks of the same width, so that a column out of
+/// place shows; figures of no fixed width become one mark.
+fn mask(line: &str) -> String {
+    let Some((name, rest)) = line.split_once(" : ") else { return line.to_owned() };
+    let Some((micros, rest)) = rest.split_once(" micros/op;") else { return line.to_owned() };
+    assert!(micros.trim_start().parse::<f64>().is_ok(), "{line}");
+    let mut masked = format!("{name} : {} micros/op;", "#".repeat(micros.len()));
+    let rest = match rest.split_once(" MB/s") {
+        Some((rate, rest)) => {
+            assert!(rate.trim_start().parse::<f64>().is_ok(), "{line}");
+            masked += &format!(" {} MB/s", "#".repeat(rate.len() - 1));
+            rest
+        }
+        None => rest,
+    };
+    // The number of operations is no figure: it is known.
+    if rest.ends_with(" ops)") || rest.ends_with(" per op)") {
+        return masked + rest;
+    }
+    let mut in_number = false;
+    for character in rest.chars() {
+        let is_part = character.is_ascii_digit() || (in_number && character == '.');
+        if !is_part {
+            masked.push(character);
+        } else if !in_number {
+            masked.push('#');
+        }
+        in_number = is_part;
+    }
+    masked
+}
+
+#[test]
+fn the_default_report_is_that_of_leveldb() {
+    let folder = TempDir::new("bench-default");
+    let text = report(&folder, &["--num=1000"]);
+    let masked: String = text.lines().map(|line| mask(line) + "\n").collect();
+    assert_eq!(masked, DEFAULT_REPORT);
+}
+
+#[test]
+fn standard_error_tells_the_machine_and_nothing_else_when_piped() {
+    let folder = TempDir::new("bench-stderr");
+    let output = db_bench(&folder, &["--num=100", "--benchmarks=fillseq"]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    let labels: Vec<_> = errors.lines().map(|line| line.split(':').next().unwrap()).collect();
+    assert_eq!(labels[..2], ["siltstone", "Date"]);
+    assert!(labels[2..].iter().all(|label| label.starts_with("CPU")), "{errors}");
+}
+
+#[test]
+fn an_invalid_flag_ends_the_program() {
+    let folder = TempDir::new("bench-invalid");
+    let output = db_bench(&folder, &["--num=10", "--nosuchflag=1"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.stderr, b"Invalid flag '--nosuchflag=1'\n");
+    assert!(output.stdout.is_empty());
+    assert!(!folder.path().join("db").exists(), "nothing was touched");
+}
+
+#[test]
+fn an_existing_database_is_read_and_not_filled() {
+    let folder = TempDir::new("bench-existing");
+    report(&folder, &["--num=1000", "--benchmarks=fillseq"]);
+    let flags = ["--num=1000", "--use_existing_db=1", "--benchmarks=fillrandom,readrandom"];
+    let lines = lines(&folder, &flags);
+    assert_eq!(lines[0], "fillrandom   : skipped (--use_existing_db is true)");
+    assert!(lines[1].ends_with(" micros/op; (1000 of 1000 found)"), "{lines:?}");
+
+    let missing = TempDir::new("bench-missing");
+    let output = db_bench(&missing, &["--use_existing_db=1"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("\nopen error: "));
+}
+
+#[test]
+fn every_benchmark_runs_on_one_thread_and_on_three() {
+    let names = "fillseq,fillbatch,fillrandom,overwrite,fillsync,fill100K,deleteseq,deleterandom,\
+        fillrandom,readseq,readreverse,readrandom,readmissing,readhot,readrandomsmall,seekrandom,\
+        seekordered,readwhilewriting,open,compact";
+    for threads in ["--threads=1", "--threads=3"] {
+        let folder = TempDir::new("bench-each");
+        let flags = ["--num=1000", threads, &format!("--benchmarks={names}")];
+        let lines = lines(&folder, &flags);
+        assert_eq!(lines.len(), names.split(',').count());
+        for (name, line) in names.split(',').zip(&lines) {
+            assert!(mask(line).starts_with(&format!("{name:<12} : ###########")), "{line}");
+        }
+    }
+}
+
+#[test]
+fn the_same_seeds_find_the_same_keys() {
+    // 632 of 1000 distinct keys are written by 1000 random puts, or nearly; which of them are asked
+    // for is settled by the seeds, too.
+    let flags = ["--num=1000", "--benchmarks=fillrandom,readrandom,seekrandom"];
+    let found = || {
+        let folder = TempDir::new("bench-seeds");
+        let lines = lines(&folder, &flags);
+        lines.iter().skip(1).map(|line| line.split('(').nth(1).unwrap().to_owned()).collect()
+    };
+    let first: Vec<String> = found();
+    assert_eq!(first, found());
+    let number: u32 = first[0].split(' ').next().unwrap().parse().unwrap();
+    assert!((580..690).contains(&number), "{first:?}");
+}
+
+#[test]
+fn properties_are_printed_between_empty_lines() {
+    let folder = TempDir::new("bench-properties");
+    let flags = ["--num=1000", "--benchmarks=fillseq,compact,stats,sstables,heapprofile,nonsense"];
+    let output = db_bench(&folder, &flags);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("\n\n                               Compactions\nLevel  Files "),
+        "{text}"
+    );
+    assert!(text.contains("\n\n--- level 0 ---\n"), "{text}");
+    assert!(text.ends_with("--- level 6 ---\n\n"), "{text}");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    let expected = "heap profiling not supported\nunknown benchmark 'nonsense'\n";
+    assert!(errors.ends_with(expected), "{errors}");
+}
+
+#[test]
+fn histograms_and_comparisons_follow_their_line() {
+    let folder = TempDir::new("bench-histogram");
+    let flags = ["--num=1000", "--histogram=1", "--comparisons=1", "--benchmarks=fillrandom"];
+    let lines = lines(&folder, &flags);
+    assert_eq!(lines[1], "Microseconds per op:");
+    assert!(lines[2].starts_with("Count: 1000  Average: "), "{lines:?}");
+    assert!(lines[3].starts_with("Min: "), "{lines:?}");
+    assert_eq!(lines[4], "-".repeat(54));
+    let [.., empty, comparisons] = lines.as_slice() else { panic!("{lines:?}") };
+    assert_eq!(empty, "");
+    let count: u64 = comparisons.strip_prefix("Comparisons: ").unwrap().parse().unwrap();
+    assert!(count > 5_000, "1000 inserts take more comparisons than {count}");
+}
