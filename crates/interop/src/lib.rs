@@ -4,7 +4,6 @@
 //! LevelDB is looked for when a test runs, so that the workspace builds without it; see
 //! [`LevelDb::load`](leveldb::LevelDb::load) for where.
 //!
-//! - [`leveldb`] wraps its C API,
 //! - [`peer`] drives it and siltstone through one interface,
 //! - [`candid`] does so where calls are expected to fail,
 //! - [`model`] is the third opinion: an ordered map,
@@ -13,10 +12,12 @@
 #![deny(unsafe_code)]
 
 pub mod candid;
-pub mod leveldb;
 pub mod model;
 pub mod peer;
 pub mod rivals;
 pub mod rng;
 pub mod scratch;
 pub mod workload;
+
+/// The C API's wrapper, a crate of its own.
+pub use siltstone_leveldb as leveldb;

@@ -1,7 +1,8 @@
-//! A safe wrapper over LevelDB's C API, opened at run time. The tests and measurements of this
-//! crate are its only callers.
+//! A safe wrapper over LevelDB's C API, opened at run time: LevelDB's own library, or any that exports
+//! the same functions. The tests against LevelDB and the benchmark call it; so the workspace builds
+//! without the library.
 //!
-//! All unsafe code of the crate is in this folder. It rests on three invariants:
+//! The unsafe code rests on three invariants:
 //!
 //! - **I1.** The library is never unloaded: LevelDB starts a background thread that never ends, so
 //!   its code must stay mapped. [`LevelDb`] is therefore a `&'static` table of functions.

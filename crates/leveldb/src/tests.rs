@@ -6,7 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::scratch::Scratch;
+use siltstone_sim::TempDir;
 
 fn created() -> Options {
     Options { create_if_missing: true, ..Options::default() }
@@ -44,7 +44,7 @@ fn a_missing_library_is_told() {
 fn puts_deletes_and_batches_outlive_a_close() {
     let Some(leveldb) = LevelDb::load_or_skip() else { return };
     assert_eq!(leveldb.version().0, 1);
-    let scratch = Scratch::new("basics");
+    let scratch = TempDir::new("basics");
     let db = leveldb.open(scratch.path(), &created()).unwrap();
     db.put(b"a", b"1").unwrap();
     db.put_with(WriteOptions { sync: true }, b"b\0b", b"").unwrap();
@@ -74,7 +74,7 @@ fn puts_deletes_and_batches_outlive_a_close() {
 #[test]
 fn iterators_move_both_ways() {
     let Some(leveldb) = LevelDb::load_or_skip() else { return };
-    let scratch = Scratch::new("iterators");
+    let scratch = TempDir::new("iterators");
     let db = leveldb.open(scratch.path(), &created()).unwrap();
     for key in [b"b", b"d", b"f"] {
         db.put(key, key).unwrap();
@@ -99,7 +99,7 @@ fn iterators_move_both_ways() {
 #[test]
 fn reading_off_the_end_panics_instead_of_aborting() {
     let Some(leveldb) = LevelDb::load_or_skip() else { return };
-    let scratch = Scratch::new("off-the-end");
+    let scratch = TempDir::new("off-the-end");
     let db = leveldb.open(scratch.path(), &created()).unwrap();
     let off = |use_iter: fn(&mut Iter<'_>)| {
         panic::catch_unwind(AssertUnwindSafe(|| use_iter(&mut db.iter()))).is_err()
@@ -113,7 +113,7 @@ fn reading_off_the_end_panics_instead_of_aborting() {
 #[test]
 fn snapshots_keep_what_was() {
     let Some(leveldb) = LevelDb::load_or_skip() else { return };
-    let scratch = Scratch::new("snapshots");
+    let scratch = TempDir::new("snapshots");
     let db = leveldb.open(scratch.path(), &created()).unwrap();
     db.put(b"k", b"old").unwrap();
     let snapshot = db.snapshot();
@@ -133,7 +133,7 @@ fn snapshots_keep_what_was() {
 #[test]
 fn every_option_reaches_the_library() {
     let Some(leveldb) = LevelDb::load_or_skip() else { return };
-    let scratch = Scratch::new("options");
+    let scratch = TempDir::new("options");
     let options = Options {
         create_if_missing: true,
         error_if_exists: true,
@@ -180,7 +180,7 @@ fn comparators_order_keys_and_guard_the_database() {
         b.cmp(a)
     }
     let Some(leveldb) = LevelDb::load_or_skip() else { return };
-    let scratch = Scratch::new("comparator");
+    let scratch = TempDir::new("comparator");
     let order = Comparator { name: c"siltstone.test.backwards", compare: backwards };
     let options = Options { comparator: Some(order), ..created() };
     let db = leveldb.open(scratch.path(), &options).unwrap();
@@ -197,20 +197,20 @@ fn comparators_order_keys_and_guard_the_database() {
 #[test]
 fn errors_carry_their_text() {
     let Some(leveldb) = LevelDb::load_or_skip() else { return };
-    let scratch = Scratch::new("errors");
-    let missing = leveldb.open(&scratch.join("missing"), &Options::default()).err().unwrap();
+    let scratch = TempDir::new("errors");
+    let missing = leveldb.open(&scratch.path().join("missing"), &Options::default()).err().unwrap();
     assert!(missing.is_invalid_argument(), "{missing}");
-    let db = leveldb.open(&scratch.join("db"), &created()).unwrap();
-    let locked = leveldb.open(&scratch.join("db"), &created()).err().unwrap();
+    let db = leveldb.open(&scratch.path().join("db"), &created()).unwrap();
+    let locked = leveldb.open(&scratch.path().join("db"), &created()).err().unwrap();
     assert!(locked.is_locked() && locked.is_io(), "{locked}");
     drop(db);
-    leveldb.open(&scratch.join("db"), &created()).unwrap().close();
+    leveldb.open(&scratch.path().join("db"), &created()).unwrap().close();
 }
 
 #[test]
 fn damage_is_found_and_repair_keeps_the_rest() {
     let Some(leveldb) = LevelDb::load_or_skip() else { return };
-    let scratch = Scratch::new("repair");
+    let scratch = TempDir::new("repair");
     let path = scratch.path();
     let options = Options { compression: Compression::None, ..created() };
     let db = leveldb.open(path, &options).unwrap();
@@ -247,8 +247,8 @@ fn damage_is_found_and_repair_keeps_the_rest() {
 #[test]
 fn destroy_removes_the_database() {
     let Some(leveldb) = LevelDb::load_or_skip() else { return };
-    let scratch = Scratch::new("destroy");
-    let path = scratch.join("db");
+    let scratch = TempDir::new("destroy");
+    let path = scratch.path().join("db");
     leveldb.open(&path, &created()).unwrap().put(b"k", b"v").unwrap();
     assert!(path.join("CURRENT").exists());
     leveldb.destroy(&path, &Options::default()).unwrap();
