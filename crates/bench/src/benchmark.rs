@@ -45,6 +45,13 @@ pub(crate) enum Task {
     Uncompress(Codec),
 }
 
+impl Task {
+    /// Does without a database.
+    pub(crate) fn is_codec(self) -> bool {
+        matches!(self, Task::Checksum | Task::Compress(_) | Task::Uncompress(_))
+    }
+}
+
 /// One benchmark, with its numbers settled.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {

@@ -29,6 +29,10 @@ LevelDB's flags
   --max_file_size=2097152  --block_size=4096       --cache_size=-1 (the default of 8 MiB)
   --bloom_bits=-1 (none)   --open_files=1000       --db=FOLDER (below the temporary folder)
 
+Flags beyond LevelDB's
+  --engine=siltstone       leveldb: the installed libleveldb, through its C API; leveldb:LIBRARY:
+                           any library with that API
+
 Benchmarks: fillseq fillbatch fillrandom overwrite fillsync fill100K deleteseq deleterandom readseq
   readreverse readrandom readmissing readhot readrandomsmall seekrandom seekordered readwhilewriting
   open crc32c snappycomp snappyuncomp zstdcomp zstduncomp compact stats sstables heapprofile
@@ -62,6 +66,28 @@ pub(crate) struct Flags {
     pub(crate) bloom_bits: i32,
     pub(crate) open_files: i32,
     pub(crate) db: PathBuf,
+    pub(crate) engine: EngineName,
+}
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum EngineName {
+    Siltstone,
+    /// A library with LevelDB's C API: the named one, or LevelDB as it is installed.
+    LevelDb(Option<String>),
+}
+
+impl EngineName {
+    fn parse(text: &str) -> Option<EngineName> {
+        match text.split_once(':') {
+            None if text == "siltstone" => Some(EngineName::Siltstone),
+            None if text == "leveldb" => Some(EngineName::LevelDb(None)),
+            Some(("leveldb", library)) if !library.is_empty() => {
+                Some(EngineName::LevelDb(Some(library.to_owned())))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Why there are no flags to work with.
@@ -106,6 +132,7 @@ impl Default for Flags {
             bloom_bits: -1,
             open_files: int(options.max_open_files),
             db: default_folder(),
+            engine: EngineName::Siltstone,
         }
     }
 }
@@ -152,6 +179,7 @@ impl Flags {
             }
             "cache_size" => self.cache_size = value.parse().ok()?,
             "bloom_bits" => self.bloom_bits = value.parse().ok()?,
+            "engine" => self.engine = EngineName::parse(value)?,
             "open_files" => self.open_files = value.parse().ok()?,
             _ => return None,
         }
@@ -248,6 +276,8 @@ mod tests {
             "-n",
             "--key_prefix=1008",
             "--compression_ratio=half",
+            "--engine=rocksdb",
+            "--engine=leveldb:",
             "--threads=99999999999",
         ] {
             let refused = parse(line).err();
@@ -255,6 +285,15 @@ mod tests {
             assert_eq!(refused.unwrap().to_string(), format!("Invalid flag '{line}'\n"));
         }
         assert_eq!(parse("--num=5 --help").err(), Some(Refused::Help));
+    }
+
+    #[test]
+    fn engines_are_named_with_or_without_their_library() {
+        let engine = |value: &str| parse(&format!("--engine={value}")).unwrap().engine;
+        assert_eq!(engine("siltstone"), EngineName::Siltstone);
+        assert_eq!(engine("leveldb"), EngineName::LevelDb(None));
+        let library = Some("./libx.so".to_owned());
+        assert_eq!(engine("leveldb:./libx.so"), EngineName::LevelDb(library));
     }
 
     #[test]

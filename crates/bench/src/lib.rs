@@ -21,8 +21,9 @@ mod work;
 use std::ffi::OsString;
 use std::io::Write;
 
+use engine::leveldb::LevelDbStore;
 use engine::siltstone::Siltstone;
-use flags::{Flags, Refused};
+use flags::{EngineName, Flags, Refused};
 use session::Session;
 
 /// Runs the benchmarks that `arguments` (without the program's name) ask for, prints the report to
@@ -43,7 +44,12 @@ pub fn run(arguments: &[OsString], out: &mut dyn Write) -> u8 {
             return 1;
         }
     };
-    match Session::new(&flags, Siltstone::new(&flags), out).run() {
+    let ran = match &flags.engine {
+        EngineName::Siltstone => Session::new(&flags, Siltstone::new(&flags), out).run(),
+        EngineName::LevelDb(library) => LevelDbStore::new(library.as_deref(), &flags)
+            .and_then(|store| Session::new(&flags, store, out).run()),
+    };
+    match ran {
         Ok(()) => 0,
         Err(message) => {
             eprintln!("{message}");

@@ -61,11 +61,10 @@ impl<'a, S: Store> Session<'a, S> {
     }
 
     fn run_benchmark(&mut self, plan: &Plan) -> Result<()> {
+        if let Some(reason) = self.why_to_skip(plan) {
+            return self.print(&format!("{:<12} : skipped ({reason})\n", plan.name));
+        }
         if plan.fresh {
-            if self.flags.use_existing_db {
-                let name = &plan.name;
-                return self.print(&format!("{name:<12} : skipped (--use_existing_db is true)\n"));
-            }
             self.db = None;
             let _ = self.store.destroy();
             self.db = Some(self.open()?);
@@ -80,6 +79,14 @@ impl<'a, S: Store> Session<'a, S> {
             self.print(&format!("Comparisons: {count}\n"))?;
         }
         Ok(())
+    }
+
+    fn why_to_skip(&self, plan: &Plan) -> Option<&'static str> {
+        if plan.fresh && self.flags.use_existing_db {
+            return Some("--use_existing_db is true");
+        }
+        let foreign = plan.task.is_codec() && !S::SHARES_CODECS;
+        foreign.then_some("not in LevelDB's C API")
     }
 
     /// Closes and opens the database again and again.

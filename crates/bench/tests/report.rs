@@ -3,6 +3,7 @@
 
 use std::process::{Command, Output};
 
+use siltstone_leveldb::LevelDb;
 use siltstone_sim::TempDir;
 
 /// LevelDB's whole default report. `#` stands for a figure.
@@ -192,4 +193,50 @@ fn histograms_and_comparisons_follow_their_line() {
     assert_eq!(empty, "");
     let count: u64 = comparisons.strip_prefix("Comparisons: ").unwrap().parse().unwrap();
     assert!(count > 5_000, "1000 inserts take more comparisons than {count}");
+}
+
+/// LevelDB itself under the same harness. The codecs are out of its reach.
+#[test]
+fn leveldb_runs_the_same_list() {
+    if LevelDb::load_or_skip().is_none() {
+        return;
+    }
+    let folder = TempDir::new("bench-leveldb");
+    let text = report(&folder, &["--num=1000", "--engine=leveldb"]);
+    let masked: Vec<_> = text.lines().map(mask).collect();
+    let expected: Vec<_> = DEFAULT_REPORT.lines().map(str::to_owned).collect();
+    let codecs = expected.len() - 5;
+    assert_eq!(masked[..codecs], expected[..codecs]);
+    for line in &masked[codecs..] {
+        assert!(line.ends_with(" : skipped (not in LevelDB's C API)"), "{line}");
+    }
+}
+
+/// Same seeds, same keys, same operations: both engines find the same.
+#[test]
+fn both_engines_find_the_same_keys() {
+    if LevelDb::load_or_skip().is_none() {
+        return;
+    }
+    let names = "--benchmarks=fillrandom,readrandom,seekrandom,deleterandom,readrandom,seekordered";
+    let found = |engine: &str| {
+        let folder = TempDir::new("bench-both");
+        let lines = lines(&folder, &["--num=3000", "--reads=2000", names, engine]);
+        let found = lines.iter().filter_map(|line| line.split_once('('));
+        found.map(|(_, found)| found.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("--engine=siltstone"), found("--engine=leveldb"));
+    assert_eq!(found("--engine=siltstone").len(), 4);
+}
+
+#[test]
+fn comparisons_are_counted_in_leveldb_too() {
+    if LevelDb::load_or_skip().is_none() {
+        return;
+    }
+    let folder = TempDir::new("bench-leveldb-compare");
+    let flags = ["--num=1000", "--comparisons=1", "--engine=leveldb", "--benchmarks=fillrandom"];
+    let lines = lines(&folder, &flags);
+    let count: u64 = lines[1].strip_prefix("Comparisons: ").unwrap().parse().unwrap();
+    assert!(count > 5_000, "{lines:?}");
 }

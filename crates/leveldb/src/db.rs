@@ -107,7 +107,21 @@ impl Db {
         self.get_by(&read_options(self.symbols, options), key)
     }
 
+    /// Hands the value of `key` now to `found` where the library has put it, without a copy of ours.
+    pub fn read<R>(&self, key: &[u8], found: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        self.read_by(&self.plain_read, key, found)
+    }
+
     fn get_by(&self, options: &Handle<RawReadOptions>, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.read_by(options, key, <[u8]>::to_vec)
+    }
+
+    fn read_by<R>(
+        &self,
+        options: &Handle<RawReadOptions>,
+        key: &[u8],
+        found: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
         let mut len = 0;
         // SAFETY: all is alive during the call, and the length is that of the slice.
         let value = checked(self.symbols, |error| unsafe {
@@ -116,13 +130,13 @@ impl Db {
         })?;
         // SAFETY: `get` returns null or malloc'd memory, and gives it to us.
         let value = unsafe { owned_memory(self.symbols, value) };
-        // SAFETY: `get` has stored the length of what it returned.
-        Ok(value.map(|value| unsafe { slice::from_raw_parts(value.as_ptr().cast(), len) }.to_vec()))
+        // SAFETY: `get` has stored the length of what it returned, which lives until `value` goes.
+        Ok(value.map(|value| found(unsafe { slice::from_raw_parts(value.as_ptr().cast(), len) })))
     }
 
     /// An iterator over the database as it is now.
     pub fn iter(&self) -> Iter<'_> {
-        Iter::new(self, &ReadOptions::default())
+        Iter::new(self, &self.plain_read)
     }
 
     /// An iterator.
@@ -132,7 +146,7 @@ impl Db {
     /// If the snapshot in `options` is another database's.
     pub fn iter_with(&self, options: &ReadOptions<'_>) -> Iter<'_> {
         self.assert_own_snapshot(options);
-        Iter::new(self, options)
+        Iter::new(self, &read_options(self.symbols, options))
     }
 
     /// Keeps the present state readable.

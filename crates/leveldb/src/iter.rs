@@ -6,50 +6,53 @@ use std::{ptr, slice};
 use super::db::Db;
 use super::error::Result;
 use super::handle::{Handle, chars, checked};
-use super::options::{ReadOptions, read_options};
-use super::symbols::{RawIter, RawSnapshot, Symbols};
+use super::symbols::{RawIter, RawReadOptions, RawSnapshot, Symbols};
 
 /// A place in a sorted view of the database. Begins nowhere: seek first.
 pub struct Iter<'db> {
     db: &'db Db,
     raw: Handle<RawIter>,
+    /// What the library said after the last move. Kept, so that checking it costs no call.
+    valid: bool,
 }
 
 impl<'db> Iter<'db> {
-    pub(super) fn new(db: &'db Db, options: &ReadOptions<'_>) -> Iter<'db> {
+    pub(super) fn new(db: &'db Db, options: &Handle<RawReadOptions>) -> Iter<'db> {
         let symbols = db.symbols();
-        let options = read_options(symbols, options);
         // SAFETY: the database and the options are alive; the iterator copies from the options
         // what it needs, reads the snapshot's number now, and is given to us.
         let raw = unsafe {
             let raw = (symbols.create_iterator)(db.as_ptr(), options.as_ptr());
             Handle::new(raw, symbols.iter_destroy)
         };
-        Iter { db, raw }
+        Iter { db, raw, valid: false }
     }
 
     /// Whether the iterator stands on an entry. If not, ask [`status`](Self::status) for the reason.
+    #[inline]
     pub fn valid(&self) -> bool {
-        // SAFETY: the iterator is alive.
-        unsafe { (self.symbols().iter_valid)(self.raw.as_ptr()) != 0 }
+        self.valid
     }
 
     /// Moves to the first entry.
     pub fn seek_to_first(&mut self) {
         // SAFETY: the iterator is alive, and no key or value of it is borrowed.
         unsafe { (self.symbols().iter_seek_to_first)(self.raw.as_ptr()) }
+        self.moved();
     }
 
     /// Moves to the last entry.
     pub fn seek_to_last(&mut self) {
         // SAFETY: as in `seek_to_first`.
         unsafe { (self.symbols().iter_seek_to_last)(self.raw.as_ptr()) }
+        self.moved();
     }
 
     /// Moves to the first entry not before `key`.
     pub fn seek(&mut self, key: &[u8]) {
         // SAFETY: as in `seek_to_first`; the library copies the key.
         unsafe { (self.symbols().iter_seek)(self.raw.as_ptr(), chars(key), key.len()) }
+        self.moved();
     }
 
     /// Moves to the entry after this one.
@@ -61,6 +64,7 @@ impl<'db> Iter<'db> {
         self.assert_valid();
         // SAFETY: as in `seek_to_first`, and the iterator is valid, which LevelDB asserts.
         unsafe { (self.symbols().iter_next)(self.raw.as_ptr()) }
+        self.moved();
     }
 
     /// Moves to the entry before this one.
@@ -72,6 +76,7 @@ impl<'db> Iter<'db> {
         self.assert_valid();
         // SAFETY: as in `next`.
         unsafe { (self.symbols().iter_prev)(self.raw.as_ptr()) }
+        self.moved();
     }
 
     /// The key here.
@@ -115,8 +120,13 @@ impl<'db> Iter<'db> {
         }
     }
 
+    fn moved(&mut self) {
+        // SAFETY: the iterator is alive.
+        self.valid = unsafe { (self.symbols().iter_valid)(self.raw.as_ptr()) != 0 };
+    }
+
     fn assert_valid(&self) {
-        assert!(self.valid(), "the iterator stands on an entry");
+        assert!(self.valid, "the iterator stands on an entry");
     }
 
     fn symbols(&self) -> &'static Symbols {

@@ -75,6 +75,17 @@ impl LevelDb {
         }
     }
 
+    /// Loads `library`, a path or a name that the system's loader finds, as often as it is called. It
+    /// may be anyone's, as long as it exports LevelDB's functions.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be loaded, or which function it lacks.
+    pub fn load_from(library: &str) -> std::result::Result<LevelDb, String> {
+        // Leaked, for it is never unloaded (I1).
+        Symbols::load(&[library]).map(|symbols| LevelDb(Box::leak(Box::new(symbols))))
+    }
+
     fn find() -> std::result::Result<LevelDb, &'static str> {
         static LOADED: OnceLock<std::result::Result<Symbols, String>> = OnceLock::new();
         let named = || match env::var("SILTSTONE_LEVELDB") {

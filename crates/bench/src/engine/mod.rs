@@ -1,6 +1,7 @@
 //! The border between the harness and what it measures. The benchmarks are written against these
 //! traits, and compiled anew for each engine: no call of theirs is virtual.
 
+pub(crate) mod leveldb;
 pub(crate) mod siltstone;
 
 /// Errors are for printing only.
@@ -9,6 +10,9 @@ pub(crate) type Result<T> = std::result::Result<T, String>;
 /// What makes and removes databases in one place, with one set of options.
 pub(crate) trait Store {
     type Db: Engine;
+
+    /// Whether what the harness itself checksums and compresses with is also the engine's.
+    const SHARES_CODECS: bool;
 
     /// Name and version, for the report's first line.
     fn version(&self) -> (&'static str, String);

@@ -48,6 +48,8 @@ impl Siltstone {
 impl Store for Siltstone {
     type Db = Db;
 
+    const SHARES_CODECS: bool = true;
+
     fn version(&self) -> (&'static str, String) {
         ("siltstone", env!("CARGO_PKG_VERSION").to_owned())
     }
