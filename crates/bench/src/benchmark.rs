@@ -1,6 +1,7 @@
-//! The benchmarks by name, and what each does with the flags: LevelDB's table.
+//! The benchmarks by name, and what each does with the flags: LevelDB's table, and YCSB's workloads.
 
 use crate::flags::Flags;
+use crate::work::ycsb::Mix;
 
 /// In which order keys come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub(crate) enum Task {
     SeekRandom,
     SeekOrdered,
     ReadWhileWriting,
+    YcsbLoad,
+    Ycsb(Mix),
     Compact,
     Checksum,
     Compress(Codec),
@@ -72,7 +75,7 @@ impl Plan {
     pub(crate) fn operations(&self) -> u64 {
         let all = |count: i32| u64::try_from(count).unwrap_or(0) * self.threads as u64;
         match self.task {
-            Task::Open | Task::Fill(_) | Task::Delete(_) => all(self.num),
+            Task::Open | Task::Fill(_) | Task::Delete(_) | Task::YcsbLoad => all(self.num),
             Task::Compact => 0,
             Task::Checksum => self.threads as u64 * CHECKSUM_OPERATIONS,
             Task::Compress(_) | Task::Uncompress(_) => self.threads as u64 * CODEC_OPERATIONS,
@@ -116,7 +119,7 @@ pub(crate) fn look_up(name: &str, flags: &Flags) -> Entry {
     let mut plan = Plan {
         name: name.to_owned(),
         task,
-        fresh: name.starts_with("fill"),
+        fresh: matches!(task, Task::Fill(_) | Task::YcsbLoad) && name != "overwrite",
         num: flags.num,
         reads: flags.reads(),
         value_size: usize::try_from(flags.value_size).unwrap_or(0),
@@ -127,6 +130,8 @@ pub(crate) fn look_up(name: &str, flags: &Flags) -> Entry {
     match name {
         // Opening belongs to no thread: one after the other.
         "open" => (plan.num, plan.threads) = ((flags.num / 10_000).max(1), 1),
+        // Each record is inserted once.
+        "ycsbload" => plan.threads = 1,
         "fillbatch" => plan.entries_per_batch = BATCH_ENTRIES,
         "fillsync" => (plan.num, plan.sync) = (flags.num / 1000, true),
         "fill100K" => (plan.num, plan.value_size) = (flags.num / 1000, LARGE_VALUE_BYTES),
@@ -153,13 +158,14 @@ fn task(name: &str) -> Option<Task> {
         "seekrandom" => Task::SeekRandom,
         "seekordered" => Task::SeekOrdered,
         "readwhilewriting" => Task::ReadWhileWriting,
+        "ycsbload" => Task::YcsbLoad,
         "compact" => Task::Compact,
         "crc32c" => Task::Checksum,
         "snappycomp" => Task::Compress(Codec::Snappy),
         "snappyuncomp" => Task::Uncompress(Codec::Snappy),
         "zstdcomp" => Task::Compress(Codec::Zstd),
         "zstduncomp" => Task::Uncompress(Codec::Zstd),
-        _ => return None,
+        _ => Task::Ycsb(Mix::named(name.strip_prefix("ycsb")?)?),
     })
 }
 
@@ -190,12 +196,16 @@ mod tests {
 
     #[test]
     fn only_fills_want_a_fresh_database() {
-        for name in ["fillseq", "fillbatch", "fillrandom", "fillsync", "fill100K"] {
+        for name in ["fillseq", "fillbatch", "fillrandom", "fillsync", "fill100K", "ycsbload"] {
             assert!(plan(name).fresh, "{name}");
         }
-        for name in ["overwrite", "deleteseq", "readseq", "compact", "readwhilewriting", "open"] {
+        for name in
+            ["overwrite", "deleteseq", "readseq", "compact", "readwhilewriting", "open", "ycsba"]
+        {
             assert!(!plan(name).fresh, "{name}");
         }
-        assert!(matches!(look_up("filler", &Flags::default()), Entry::Unknown));
+        for name in ["filler", "ycsbg", "ycsb", "YCSBA"] {
+            assert!(matches!(look_up(name, &Flags::default()), Entry::Unknown), "{name}");
+        }
     }
 }

@@ -8,7 +8,9 @@ use clap::{Args, Command, CommandFactory, Parser, Subcommand};
 use crate::bytes::ByteFormat;
 use crate::errors::{Failure, Outcome};
 use crate::output::{Context, Format};
-use crate::verbs::{care, copies, data, files, generate, inside, load, repair, scan, verify};
+use crate::verbs::{
+    bench, care, copies, data, files, generate, inside, load, repair, scan, verify,
+};
 use crate::{demo, shell};
 
 const OUTPUT_HELP: &str = "\
@@ -166,6 +168,8 @@ Examples:
   siltstone demo --quick
   siltstone demo --quick --keep ./demo-db")]
     Demo(demo::DemoArgs),
+    #[command(after_help = bench::help())]
+    Bench(bench::BenchArgs),
     /// The child that `demo` kills
     #[command(hide = true, name = "demo-writer")]
     DemoWriter(demo::WriterArgs),
@@ -247,6 +251,7 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         Verb::Sst(files::SstVerb::Dump(args)) => files::dump(files::Kind::Table, args, &context),
         Verb::Shell(args) => shell::run(args, cli.read_only, context),
         Verb::Demo(args) => demo::run(args, &context),
+        Verb::Bench(args) => bench::bench(args),
         Verb::DemoWriter(args) => demo::write_until_killed(args),
         Verb::Database(_) => unreachable!("parse() turns paths into the shell"),
     }

@@ -4,7 +4,16 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use siltstone_bench::Ended;
+
 fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    ExitCode::from(siltstone_bench::run(&arguments, &mut std::io::stdout()))
+    let mut arguments = std::env::args_os();
+    let named = OsString::from_iter(arguments.next());
+    // The program's own file, where the system tells it: its name alone may lead elsewhere.
+    let program = std::env::current_exe().map_or(named, OsString::from);
+    let arguments: Vec<OsString> = arguments.collect();
+    match siltstone_bench::run(&[program], &arguments, &mut std::io::stdout()) {
+        Ended::Done => ExitCode::SUCCESS,
+        Ended::Refused | Ended::Failed => ExitCode::FAILURE,
+    }
 }

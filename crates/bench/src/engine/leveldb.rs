@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use siltstone::Metrics;
 use siltstone_leveldb::{
     Comparator, Compression, Db, Iter, LevelDb, Options, WriteBatch, WriteOptions,
 };
@@ -124,6 +125,14 @@ impl Engine for Db {
 
     fn property(&self, name: &str) -> Option<String> {
         Db::property(self, name)
+    }
+
+    fn metrics(&self) -> Option<Metrics> {
+        None
+    }
+
+    fn rest(&self) -> Result<()> {
+        Ok(())
     }
 }
 

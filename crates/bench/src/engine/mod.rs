@@ -4,6 +4,8 @@
 pub(crate) mod leveldb;
 pub(crate) mod siltstone;
 
+use ::siltstone::Metrics;
+
 /// Errors are for printing only.
 pub(crate) type Result<T> = std::result::Result<T, String>;
 
@@ -46,6 +48,12 @@ pub(crate) trait Engine: Sync + Sized {
     fn compact(&self) -> Result<()>;
 
     fn property(&self, name: &str) -> Option<String>;
+
+    /// Counters since open, if the engine has some.
+    fn metrics(&self) -> Option<Metrics>;
+
+    /// Waits for background work to end, if the engine can.
+    fn rest(&self) -> Result<()>;
 }
 
 /// Changes that are written together.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use siltstone::{
     BlockCache, BloomFilter, BytewiseComparator, Cache, Comparator, Compression, Db, DbIterator,
-    FilterPolicy, Options, ReadOptions, WriteBatch, WriteOptions,
+    FilterPolicy, Metrics, Options, ReadOptions, WriteBatch, WriteOptions,
 };
 
 use super::{Batch, Cursor, Engine, Result, Store};
@@ -105,6 +105,14 @@ impl Engine for Db {
 
     fn property(&self, name: &str) -> Option<String> {
         Db::property(self, name)
+    }
+
+    fn metrics(&self) -> Option<Metrics> {
+        Some(Db::metrics(self))
+    }
+
+    fn rest(&self) -> Result<()> {
+        self.wait_for_background().map_err(text)
     }
 }
 

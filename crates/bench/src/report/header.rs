@@ -5,6 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::flags::Flags;
 
+/// Between the header and the lines.
+pub(crate) const RULE: &str = "------------------------------------------------\n";
 const MIB: f64 = 1_048_576.0;
 const KEY_DIGITS: i64 = 16;
 
@@ -29,7 +31,7 @@ pub(crate) fn sizes(flags: &Flags) -> String {
     if cfg!(debug_assertions) {
         text.push_str("WARNING: Assertions are enabled; benchmarks unnecessarily slow\n");
     }
-    text.push_str("------------------------------------------------\n");
+    text.push_str(RULE);
     text
 }
 

@@ -6,8 +6,26 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
+use hdrhistogram::Histogram as Latencies;
+
 use super::histogram::Histogram;
 use super::progress::Meter;
+
+/// Percentiles that are told, by the names they have in JSON.
+pub(crate) const PERCENTILES: [(&str, f64); 5] =
+    [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99)];
+/// Latencies are kept to so many digits, up to an hour.
+const DIGITS: u8 = 3;
+const LATENCY_NANOS_MAX: u64 = 3_600_000_000_000;
+
+/// What is done with the time that each operation takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Timing {
+    /// LevelDB's histogram, of whole buckets.
+    pub(crate) histogram: bool,
+    /// An HDR histogram, fine enough for the last of ten thousand.
+    pub(crate) percentiles: bool,
+}
 
 /// The counts of one thread, from [`new`](Stats::new) to [`stop`](Stats::stop).
 pub(crate) struct Stats {
@@ -21,13 +39,15 @@ pub(crate) struct Stats {
     /// When the last operation ended: so the next one counts from there, with what the harness does
     /// in between, as LevelDB counts.
     last_finish: Instant,
+    timed: bool,
     histogram: Option<Box<Histogram>>,
+    latencies: Option<Box<Latencies<u64>>>,
     meter: Meter,
 }
 
 impl Stats {
     /// Starts counting and the clock.
-    pub(crate) fn new(timed: bool, meter: Meter) -> Self {
+    pub(crate) fn new(timing: Timing, meter: Meter) -> Self {
         let now = Instant::now();
         Stats {
             start: now,
@@ -37,7 +57,9 @@ impl Stats {
             bytes: 0,
             message: String::new(),
             last_finish: now,
-            histogram: timed.then(|| Box::new(Histogram::new())),
+            timed: timing.histogram || timing.percentiles,
+            histogram: timing.histogram.then(|| Box::new(Histogram::new())),
+            latencies: timing.percentiles.then(|| Box::new(latencies())),
             meter,
         }
     }
@@ -46,14 +68,29 @@ impl Stats {
     #[inline]
     pub(crate) fn finished_op(&mut self) {
         self.done += 1;
-        if let Some(histogram) = &mut self.histogram {
-            let now = Instant::now();
-            histogram.add((now - self.last_finish).as_nanos() as f64 / 1e3);
-            self.last_finish = now;
+        if self.timed {
+            self.time_op();
         }
         if self.meter.is_due(self.done) {
             self.meter.advance();
         }
+    }
+
+    /// The operation that comes was to begin at `turn`: its time counts from there.
+    pub(crate) fn begin_at(&mut self, turn: Instant) {
+        self.last_finish = turn;
+    }
+
+    fn time_op(&mut self) {
+        let now = Instant::now();
+        let nanos = now.saturating_duration_since(self.last_finish).as_nanos() as u64;
+        if let Some(histogram) = &mut self.histogram {
+            histogram.add(nanos as f64 / 1e3);
+        }
+        if let Some(latencies) = &mut self.latencies {
+            latencies.saturating_record(nanos);
+        }
+        self.last_finish = now;
     }
 
     pub(crate) fn add_bytes(&mut self, bytes: u64) {
@@ -80,6 +117,9 @@ impl Stats {
         if let Some(histogram) = &mut self.histogram {
             **histogram = Histogram::new();
         }
+        if let Some(latencies) = &mut self.latencies {
+            latencies.reset();
+        }
     }
 
     /// Adds the counts of another thread. Of messages only one is kept.
@@ -95,6 +135,31 @@ impl Stats {
         if let (Some(ours), Some(theirs)) = (&mut self.histogram, &other.histogram) {
             ours.merge(theirs);
         }
+        if let (Some(ours), Some(theirs)) = (&mut self.latencies, &other.latencies) {
+            ours.add(&**theirs).expect("both have the same bounds");
+        }
+    }
+
+    pub(crate) fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Of all threads together.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Microseconds by the names of the percentiles, and the longest, if they were measured.
+    pub(crate) fn percentiles(&self) -> Option<Vec<(&'static str, f64)>> {
+        let latencies = self.latencies.as_ref()?;
+        let micros = |nanos: u64| nanos as f64 / 1e3;
+        let at = |(name, percentile)| (name, micros(latencies.value_at_percentile(percentile)));
+        let longest = ("max", micros(latencies.max()));
+        Some(PERCENTILES.into_iter().map(at).chain([longest]).collect())
     }
 
     /// Mean time of an operation in its thread: with several threads not the inverse of their
@@ -122,8 +187,19 @@ impl Stats {
         if let Some(histogram) = &self.histogram {
             let _ = writeln!(text, "Microseconds per op:\n{histogram}");
         }
+        if let Some(percentiles) = self.percentiles() {
+            text.push_str("Percentiles:");
+            for (name, micros) in percentiles {
+                let _ = write!(text, " {name} {micros:.3}");
+            }
+            text.push_str(" micros\n");
+        }
         text
     }
+}
+
+fn latencies() -> Latencies<u64> {
+    Latencies::new_with_bounds(1, LATENCY_NANOS_MAX, DIGITS).expect("the bounds are sound")
 }
 
 fn append_with_space(text: &mut String, more: &str) {
@@ -140,7 +216,7 @@ mod tests {
     use super::*;
 
     fn counted(done: u64, bytes: u64, millis: u64, message: &str) -> Stats {
-        let mut stats = Stats::new(false, Meter::none());
+        let mut stats = Stats::new(Timing::default(), Meter::none());
         stats.done = done;
         stats.add_bytes(bytes);
         stats.add_message(message);
@@ -184,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_histogram_follows_its_line() {
-        let mut stats = Stats::new(true, Meter::none());
+        let mut stats = Stats::new(Timing { histogram: true, percentiles: false }, Meter::none());
         stats.finished_op();
         stats.stop();
         let text = stats.report("x");
@@ -194,5 +270,38 @@ mod tests {
         assert!(text.ends_with("#\n\n"), "an empty line behind it: {text:?}");
         stats.restart();
         assert!(stats.report("x").contains("Count: 0 "));
+    }
+
+    #[test]
+    fn percentiles_are_those_of_all_threads() {
+        let timing = Timing { histogram: false, percentiles: true };
+        let record = |count: u64, micros: u64| {
+            let mut stats = Stats::new(timing, Meter::none());
+            let latencies = stats.latencies.as_mut().unwrap();
+            latencies.record_n(micros * 1000, count).unwrap();
+            stats
+        };
+        let mut stats = record(1500, 2);
+        stats.merge(record(500, 7));
+        stats.latencies.as_mut().unwrap().record(1_000_000).unwrap();
+        let text = stats.report("x");
+        let (_, line) = text.split_once('\n').unwrap();
+        // Three digits are kept.
+        let expected = [("p50", 2.0), ("p90", 7.0), ("p99", 7.0), ("p99.9", 7.0), ("max", 1000.0)];
+        let percentiles = stats.percentiles().unwrap();
+        for (name, micros) in expected {
+            let found = percentiles.iter().find(|(found, _)| *found == name).unwrap().1;
+            assert!((found - micros).abs() <= micros / 500.0, "{name}: {line}");
+        }
+        assert!(line.starts_with("Percentiles: p50 2.00") && line.ends_with(" micros\n"), "{line}");
+    }
+
+    #[test]
+    fn an_operation_that_begins_late_counts_from_its_turn() {
+        let mut stats = Stats::new(Timing { histogram: false, percentiles: true }, Meter::none());
+        stats.begin_at(Instant::now() - Duration::from_secs(1));
+        stats.finished_op();
+        let longest = stats.percentiles().unwrap().last().unwrap().1;
+        assert!((1_000_000.0..2_000_000.0).contains(&longest), "{longest}");
     }
 }

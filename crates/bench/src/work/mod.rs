@@ -2,8 +2,10 @@
 //! loops and not in them.
 
 mod compute;
+pub(crate) mod pace;
 mod read;
 mod write;
+pub(crate) mod ycsb;
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -13,6 +15,8 @@ use crate::flags::Flags;
 use crate::keys::KeyBuffer;
 use crate::random::{Lehmer, ValuePool};
 use crate::report::stats::Stats;
+use pace::Pace;
+use ycsb::Records;
 
 /// What all threads of a benchmark share.
 pub(crate) struct Job<'a, D> {
@@ -20,6 +24,8 @@ pub(crate) struct Job<'a, D> {
     pub(crate) plan: &'a Plan,
     pub(crate) flags: &'a Flags,
     pub(crate) pool: &'a ValuePool,
+    /// For the workloads of YCSB.
+    pub(crate) records: Option<Records>,
     /// How many threads there are, and how many have finished.
     pub(crate) threads: usize,
     pub(crate) finished: AtomicUsize,
@@ -42,6 +48,24 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) random: Lehmer,
     pub(crate) stats: Stats,
+    /// The timetable, if there is one.
+    pub(crate) pace: Option<Pace>,
+}
+
+impl Worker {
+    /// An operation on the database begins: now, or when the timetable says.
+    #[inline]
+    fn begin(&mut self) {
+        self.begin_batch(1);
+    }
+
+    /// Operations that are done together begin.
+    #[inline]
+    fn begin_batch(&mut self, operations: u32) {
+        if let Some(pace) = &mut self.pace {
+            self.stats.begin_at(pace.wait(operations));
+        }
+    }
 }
 
 /// Does one thread's part.
@@ -59,6 +83,8 @@ pub(crate) fn perform<D: Engine>(job: &Job<'_, D>, worker: &mut Worker) -> Resul
         Task::SeekOrdered => read::seek_ordered(job, worker),
         Task::ReadWhileWriting if worker.index == 0 => write::until_others_finish(job, worker),
         Task::ReadWhileWriting => read::random(job, worker),
+        Task::YcsbLoad => ycsb::load(job, worker),
+        Task::Ycsb(mix) => ycsb::mixed(job, worker, mix),
         Task::Compact => job.db.compact(),
         Task::Checksum => compute::checksum(worker),
         Task::Compress(codec) => compute::compress(job, worker, codec),

@@ -21,6 +21,7 @@ fn scan<'a, D: Engine>(
     let (mut read, mut bytes) = (0, 0);
     begin(&mut cursor)?;
     while read < job.plan.reads && cursor.valid() {
+        worker.begin();
         bytes += cursor.key().len() + cursor.value().len();
         worker.stats.finished_op();
         read += 1;
@@ -57,6 +58,7 @@ fn gets<D: Engine>(
     let mut value = Vec::with_capacity(job.plan.value_size);
     let mut found = 0;
     for _ in 0..job.plan.reads {
+        worker.begin();
         let key = key.set(worker.random.below(range).into());
         found += u64::from(job.db.get(asked(key), &mut value)?);
         worker.stats.finished_op();
@@ -69,6 +71,7 @@ pub(super) fn seek_random<D: Engine>(job: &Job<'_, D>, worker: &mut Worker) -> R
     let mut key = job.key_buffer();
     let mut found = 0;
     for _ in 0..job.plan.reads {
+        worker.begin();
         let mut cursor = job.db.cursor()?;
         let key = key.set(worker.random.below(job.range()).into());
         cursor.seek(key)?;
@@ -86,6 +89,7 @@ pub(super) fn seek_ordered<D: Engine>(job: &Job<'_, D>, worker: &mut Worker) -> 
     let mut cursor = job.db.cursor()?;
     let (mut found, mut number) = (0, 0);
     for _ in 0..job.plan.reads {
+        worker.begin();
         number = (number + worker.random.below(100)) % job.range().max(1);
         let key = key.set(number.into());
         cursor.seek(key)?;

@@ -42,6 +42,7 @@ fn in_batches<D: Engine>(
     let mut bytes = 0;
     let mut at = 0;
     while at < plan.num {
+        worker.begin_batch(plan.entries_per_batch.unsigned_abs());
         batch.clear();
         for number in at..at.saturating_add(plan.entries_per_batch) {
             let number = match order {

@@ -1,6 +1,7 @@
 //! What the verbs do: one file per group. Each takes its arguments and the output context, and
 //! returns an exit code or a failure.
 
+pub(crate) mod bench;
 pub(crate) mod care;
 pub(crate) mod copies;
 pub(crate) mod data;

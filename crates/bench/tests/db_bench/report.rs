@@ -1,8 +1,7 @@
 //! The report as a script reads it: the program is run, and its output compared to the byte, with
 //! figures masked.
 
-use std::process::{Command, Output};
-
+use crate::support::{db_bench, lines, mask, report};
 use siltstone_leveldb::LevelDb;
 use siltstone_sim::TempDir;
 
@@ -33,60 +32,6 @@ snappyuncomp : ########### micros/op; ###### MB/s
 zstdcomp     : ########### micros/op; ###### MB/s (output: #%)
 zstduncomp   : ########### micros/op; ###### MB/s
 ";
-
-fn db_bench(folder: &TempDir, flags: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_db_bench"));
-    command.arg(format!("--db={}", folder.path().join("db").display())).args(flags);
-    command.output().expect("the program was built for this test")
-}
-
-fn report(folder: &TempDir, flags: &[&str]) -> String {
-    let output = db_bench(folder, flags);
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{flags:?}: {errors}");
-    let text = String::from_utf8(output.stdout).expect("reports are text");
-    // Tests run with assertions, of which LevelDB's report warns, too.
-    text.replace("WARNING: Assertions are enabled; benchmarks unnecessarily slow\n", "")
-}
-
-/// The lines behind the header.
-fn lines(folder: &TempDir, flags: &[&str]) -> Vec<String> {
-    let text = report(folder, flags);
-    let (_, body) = text.split_once("----\n").expect("a header");
-    body.lines().map(str::to_owned).collect()
-}
-
-/// Replaces the figures of a benchmark's line by marks of the same width, so that a column out of
-/// place shows; figures of no fixed width become one mark.
-fn mask(line: &str) -> String {
-    let Some((name, rest)) = line.split_once(" : ") else { return line.to_owned() };
-    let Some((micros, rest)) = rest.split_once(" micros/op;") else { return line.to_owned() };
-    assert!(micros.trim_start().parse::<f64>().is_ok(), "{line}");
-    let mut masked = format!("{name} : {} micros/op;", "#".repeat(micros.len()));
-    let rest = match rest.split_once(" MB/s") {
-        Some((rate, rest)) => {
-            assert!(rate.trim_start().parse::<f64>().is_ok(), "{line}");
-            masked += &format!(" {} MB/s", "#".repeat(rate.len() - 1));
-            rest
-        }
-        None => rest,
-    };
-    // The number of operations is no figure: it is known.
-    if rest.ends_with(" ops)") || rest.ends_with(" per op)") {
-        return masked + rest;
-    }
-    let mut in_number = false;
-    for character in rest.chars() {
-        let is_part = character.is_ascii_digit() || (in_number && character == '.');
-        if !is_part {
-            masked.push(character);
-        } else if !in_number {
-            masked.push('#');
-        }
-        in_number = is_part;
-    }
-    masked
-}
 
 #[test]
 fn the_default_report_is_that_of_leveldb() {

@@ -1,47 +1,26 @@
 //! The flags, `--name=value`: LevelDB's, with its names and defaults, and those it lacks. Parsed once;
 //! everything else reads [`Flags`].
 
+mod help;
+
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::keys::PREFIX_BYTES_MAX;
-
-/// What `--help` prints.
-pub(crate) const HELP: &str = "\
-db_bench for siltstone: LevelDB's benchmarks, flags and report.
-usage: db_bench [--name=value]...
-
-LevelDB's flags
-  --benchmarks=LIST        names with commas between; by default fillseq, fillsync, fillrandom,
-                           overwrite, readrandom twice, readseq, readreverse, compact, readrandom,
-                           readseq, readreverse, fill100K, crc32c, and snappy and zstd both ways
-  --num=1000000            entries to write, and the range that keys are drawn from
-  --reads=-1               reads to do; below 0, as many as --num
-  --threads=1              threads doing the same at once
-  --value_size=100         bytes of a value        --compression_ratio=0.5  to which they compress
-  --key_prefix=0           bytes before the sixteen digits of a key
-  --histogram=0            1: print a histogram of the microseconds each operation took
-  --comparisons=0          1: count comparisons of keys, and print the count
-  --use_existing_db=0      1: keep what is there; benchmarks that want a fresh database are skipped
-  --reuse_logs=0           --compression=1         --write_buffer_size=4194304
-  --max_file_size=2097152  --block_size=4096       --cache_size=-1 (the default of 8 MiB)
-  --bloom_bits=-1 (none)   --open_files=1000       --db=FOLDER (below the temporary folder)
-
-Flags beyond LevelDB's
-  --engine=siltstone       leveldb: the installed libleveldb, through its C API; leveldb:LIBRARY:
-                           any library with that API
-
-Benchmarks: fillseq fillbatch fillrandom overwrite fillsync fill100K deleteseq deleterandom readseq
-  readreverse readrandom readmissing readhot readrandomsmall seekrandom seekordered readwhilewriting
-  open crc32c snappycomp snappyuncomp zstdcomp zstduncomp compact stats sstables heapprofile
-";
+use crate::popularity::Law;
+use crate::report::stats::Timing;
+pub use help::HELP;
 
 /// LevelDB's default list. The second readrandom lets compactions come to rest.
 const BENCHMARKS: &str = "fillseq,fillsync,fillrandom,overwrite,readrandom,readrandom,readseq,\
     readreverse,compact,readrandom,readseq,readreverse,fill100K,crc32c,snappycomp,snappyuncomp,\
     zstdcomp,zstduncomp,";
+
+/// An operation in more than ten days, or more in a second than a clock can tell, is a slip.
+const RATES: RangeInclusive<f64> = 1e-6..=1e9;
 
 /// What a run is asked to do. Numbers are signed and of 32 bits, as LevelDB's are.
 #[derive(Clone, Debug)]
@@ -67,6 +46,15 @@ pub(crate) struct Flags {
     pub(crate) open_files: i32,
     pub(crate) db: PathBuf,
     pub(crate) engine: EngineName,
+    pub(crate) against: Option<Rival>,
+    pub(crate) runs: Option<usize>,
+    pub(crate) seed: u32,
+    /// Operations a second, more than 0.
+    pub(crate) rate: Option<f64>,
+    pub(crate) percentiles: bool,
+    pub(crate) causes: bool,
+    pub(crate) json: Option<PathBuf>,
+    pub(crate) law: Option<Law>,
 }
 
 /// What is measured.
@@ -90,22 +78,41 @@ impl EngineName {
     }
 }
 
+/// As the command line has it.
+impl fmt::Display for EngineName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EngineName::Siltstone => f.write_str("siltstone"),
+            EngineName::LevelDb(None) => f.write_str("leveldb"),
+            EngineName::LevelDb(Some(library)) => write!(f, "leveldb:{library}"),
+        }
+    }
+}
+
+/// What siltstone is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Rival {
+    /// This program, with another engine.
+    Engine(EngineName),
+    /// Another db_bench.
+    Program(PathBuf),
+}
+
+impl Rival {
+    /// The name of an engine, or a path, which a slash tells from a name.
+    fn parse(value: &OsStr) -> Option<Rival> {
+        let engine = value.to_str().and_then(EngineName::parse).map(Rival::Engine);
+        let is_path = value.as_bytes().contains(&b'/');
+        engine.or_else(|| is_path.then(|| Rival::Program(PathBuf::from(value))))
+    }
+}
+
 /// Why there are no flags to work with.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     Help,
     /// A flag that does not exist, or a value that it does not take.
     Invalid(OsString),
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refused::Help => f.write_str(HELP),
-            // LevelDB's words.
-            Refused::Invalid(flag) => writeln!(f, "Invalid flag '{}'", flag.display()),
-        }
-    }
 }
 
 impl Default for Flags {
@@ -133,6 +140,15 @@ impl Default for Flags {
             open_files: int(options.max_open_files),
             db: default_folder(),
             engine: EngineName::Siltstone,
+            against: None,
+            runs: None,
+            // Behind it, the first thread of LevelDB's benchmark begins.
+            seed: 1000,
+            rate: None,
+            percentiles: false,
+            causes: false,
+            json: None,
+            law: None,
         }
     }
 }
@@ -154,11 +170,33 @@ impl Flags {
 
     /// Sets one flag. `None` if it does not exist or does not take the value.
     fn set(&mut self, name: &str, value: &OsStr) -> Option<()> {
-        if name == "db" {
-            self.db = PathBuf::from(value);
-            return Some(());
+        match name {
+            "db" => self.db = PathBuf::from(value),
+            "json" => self.json = Some(PathBuf::from(value)),
+            "against" => self.against = Some(Rival::parse(value)?),
+            _ => {
+                let value = value.to_str()?;
+                return self.set_ours(name, value).or_else(|| self.set_leveldbs(name, value));
+            }
         }
-        let value = value.to_str()?;
+        Some(())
+    }
+
+    fn set_ours(&mut self, name: &str, value: &str) -> Option<()> {
+        match name {
+            "engine" => self.engine = EngineName::parse(value)?,
+            "runs" => self.runs = Some(value.parse().ok().filter(|runs| *runs > 0)?),
+            "seed" => self.seed = value.parse().ok()?,
+            "rate" => self.rate = Some(value.parse().ok().filter(|rate| RATES.contains(rate))?),
+            "percentiles" => self.percentiles = switch(value)?,
+            "causes" => self.causes = switch(value)?,
+            "distribution" => self.law = Some(value.parse().ok()?),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn set_leveldbs(&mut self, name: &str, value: &str) -> Option<()> {
         match name {
             "benchmarks" => self.benchmarks = value.to_owned(),
             "compression_ratio" => self.compression_ratio = value.parse().ok()?,
@@ -179,7 +217,6 @@ impl Flags {
             }
             "cache_size" => self.cache_size = value.parse().ok()?,
             "bloom_bits" => self.bloom_bits = value.parse().ok()?,
-            "engine" => self.engine = EngineName::parse(value)?,
             "open_files" => self.open_files = value.parse().ok()?,
             _ => return None,
         }
@@ -191,9 +228,31 @@ impl Flags {
         if self.reads < 0 { self.num } else { self.reads }
     }
 
+    /// What is to be done with the time of each operation.
+    pub(crate) fn timing(&self) -> Timing {
+        let percentiles = self.percentiles || self.rate.is_some();
+        Timing { histogram: self.histogram, percentiles }
+    }
+
     pub(crate) fn threads(&self) -> usize {
         usize::try_from(self.threads).unwrap_or(0).max(1)
     }
+}
+
+/// The arguments that LevelDB's program takes as well, but for `--db`.
+pub(crate) fn leveldbs_own(arguments: &[OsString]) -> Vec<OsString> {
+    let is_known = |argument: &&OsString| {
+        let (name, value) = name_and_value(argument)?;
+        Flags::default().set_leveldbs(name, value.to_str()?)
+    };
+    arguments.iter().filter(|argument| is_known(argument).is_some()).cloned().collect()
+}
+
+/// The arguments without those of these names.
+pub(crate) fn without(arguments: &[OsString], names: &[&str]) -> Vec<OsString> {
+    let is_named =
+        |argument: &OsStr| name_and_value(argument).is_some_and(|(name, _)| names.contains(&name));
+    arguments.iter().filter(|argument| !is_named(argument)).cloned().collect()
 }
 
 /// The two sides of `--name=value`.
@@ -223,83 +282,4 @@ fn default_folder() -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(line: &str) -> Result<Flags, Refused> {
-        let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        Flags::parse(&arguments)
-    }
-
-    #[test]
-    fn defaults_are_those_of_leveldb() {
-        let flags = parse("").unwrap();
-        assert_eq!(flags.benchmarks.split(',').count(), 19, "18 and an empty one behind the comma");
-        assert_eq!((flags.num, flags.reads(), flags.threads()), (1_000_000, 1_000_000, 1));
-        assert_eq!(flags.write_buffer_size, 4 << 20);
-        assert_eq!(flags.max_file_size, 2 << 20);
-        assert_eq!((flags.block_size, flags.open_files), (4096, 1000));
-        assert_eq!((flags.cache_size, flags.bloom_bits), (-1, -1));
-        assert!(flags.compression && !flags.histogram && !flags.use_existing_db);
-        assert!(flags.db.ends_with("dbbench"));
-    }
-
-    #[test]
-    fn every_flag_is_taken() {
-        let flags = parse(
-            "--benchmarks=a,b --compression_ratio=0.25 --histogram=1 --comparisons=1 \
-             --use_existing_db=1 --reuse_logs=1 --compression=0 --num=5 --reads=7 --threads=2 \
-             --value_size=10 --write_buffer_size=1 --max_file_size=2 --block_size=3 \
-             --key_prefix=4 --cache_size=5 --bloom_bits=6 --open_files=8 --db=/tmp/a=b",
-        )
-        .unwrap();
-        assert_eq!(flags.benchmarks, "a,b");
-        assert_eq!(flags.compression_ratio, 0.25);
-        assert!(flags.histogram && flags.comparisons && flags.use_existing_db && flags.reuse_logs);
-        assert!(!flags.compression);
-        assert_eq!((flags.num, flags.reads(), flags.threads(), flags.value_size), (5, 7, 2, 10));
-        assert_eq!((flags.write_buffer_size, flags.max_file_size, flags.block_size), (1, 2, 3));
-        assert_eq!((flags.key_prefix, flags.cache_size, flags.bloom_bits), (4, 5, 6));
-        assert_eq!((flags.open_files, flags.db), (8, PathBuf::from("/tmp/a=b")));
-    }
-
-    #[test]
-    fn what_leveldb_refuses_is_refused_in_its_words() {
-        for line in [
-            "num=5",
-            "--num",
-            "--num=",
-            "--num=5x",
-            "--histogram=2",
-            "--histogram=yes",
-            "--unknown=1",
-            "-n",
-            "--key_prefix=1008",
-            "--compression_ratio=half",
-            "--engine=rocksdb",
-            "--engine=leveldb:",
-            "--threads=99999999999",
-        ] {
-            let refused = parse(line).err();
-            assert_eq!(refused, Some(Refused::Invalid(line.into())), "{line}");
-            assert_eq!(refused.unwrap().to_string(), format!("Invalid flag '{line}'\n"));
-        }
-        assert_eq!(parse("--num=5 --help").err(), Some(Refused::Help));
-    }
-
-    #[test]
-    fn engines_are_named_with_or_without_their_library() {
-        let engine = |value: &str| parse(&format!("--engine={value}")).unwrap().engine;
-        assert_eq!(engine("siltstone"), EngineName::Siltstone);
-        assert_eq!(engine("leveldb"), EngineName::LevelDb(None));
-        let library = Some("./libx.so".to_owned());
-        assert_eq!(engine("leveldb:./libx.so"), EngineName::LevelDb(library));
-    }
-
-    #[test]
-    fn help_names_every_benchmark_of_the_default_list() {
-        for name in BENCHMARKS.split(',') {
-            assert!(HELP.contains(name), "{name}");
-        }
-    }
-}
+mod tests;
