@@ -1,6 +1,7 @@
 //! The repository's own chores, run as `cargo xtask <chore>`. People and `.ci/run` call it.
 #![forbid(unsafe_code)]
 
+mod callgrind;
 mod fuzz;
 mod ground;
 mod install;
@@ -20,6 +21,9 @@ const USAGE: &str = "usage: cargo xtask CHORE
   planted [--check | NAME...]
             plant known bugs into a copy of the engine, to see the ground find each; or only see
             that their patches apply
+  callgrind [--accept PATH REASON...]
+            count the instructions of hot paths under valgrind, and fail if one has grown by more than
+            5 % over the kept figure; or keep the new figure of one (or of all), and why it is right
   shuttle [--schedules N] [--seed N] [--only SCENARIO]
             run short lives of a database under many schedules of its threads
   loom      explore every schedule of small cases of what threads agree by
@@ -43,6 +47,10 @@ fn main() -> ExitCode {
         },
         ["planted", "--check"] => exit_code_of(planted::check(&root())),
         ["planted", only @ ..] => exit_code_of(planted::run(&root(), only)),
+        ["callgrind"] => exit_code_of(callgrind::check(&root())),
+        ["callgrind", "--accept", path, reason @ ..] if !reason.is_empty() => {
+            exit_code_of(callgrind::accept(&root(), path, &reason.join(" ")))
+        }
         ["tsan"] => tsan("40000"),
         ["tsan", batches] => tsan(batches),
         ["loom"] => loom(),
