@@ -81,6 +81,10 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))] // Tests start threads as they please.
 
 mod base;
+/// Not part of the API: in no build but those for measuring parts and for the engine's own tests.
+#[cfg(any(test, benches))]
+#[doc(hidden)]
+pub mod benches;
 mod compaction;
 mod db;
 mod env;

@@ -21,6 +21,8 @@ const USAGE: &str = "usage: cargo xtask CHORE
   planted [--check | NAME...]
             plant known bugs into a copy of the engine, to see the ground find each; or only see
             that their patches apply
+  bench [--check | NAME]
+            time parts of the engine by themselves; or only see that what does so compiles
   callgrind [--accept PATH REASON...]
             count the instructions of hot paths under valgrind, and fail if one has grown by more than
             5 % over the kept figure; or keep the new figure of one (or of all), and why it is right
@@ -47,6 +49,8 @@ fn main() -> ExitCode {
         },
         ["planted", "--check"] => exit_code_of(planted::check(&root())),
         ["planted", only @ ..] => exit_code_of(planted::run(&root(), only)),
+        ["bench", "--check"] => check_benches(),
+        ["bench", only @ ..] => bench(only),
         ["callgrind"] => exit_code_of(callgrind::check(&root())),
         ["callgrind", "--accept", path, reason @ ..] if !reason.is_empty() => {
             exit_code_of(callgrind::accept(&root(), path, &reason.join(" ")))
@@ -124,6 +128,18 @@ fn tsan(batches: &str) -> ExitCode {
         .args(["--package", "siltstone", "--test", "stress"])
         .env("SILTSTONE_STRESS_BATCHES", batches);
     run("tsan", &mut command)
+}
+
+fn bench(only: &[&str]) -> ExitCode {
+    let mut command = cargo("benches", "--cfg benches");
+    command.args(["bench", "--locked", "--package", "siltstone", "--bench", "parts", "--"]);
+    run("bench", command.args(only))
+}
+
+fn check_benches() -> ExitCode {
+    let mut command = cargo("benches", "--cfg benches");
+    command.args(["clippy", "--quiet", "--locked", "--package", "siltstone", "--bench", "parts"]);
+    run("bench", command.args(["--", "-D", "warnings"]))
 }
 
 fn loom() -> ExitCode {
