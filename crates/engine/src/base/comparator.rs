@@ -12,7 +12,7 @@ use crate::base::key::{SEEK_TAG_MAX, split, tag_of, user_key};
 /// `leveldb.` are reserved.
 ///
 /// Methods run on many threads at once, some under locks: they must not block, panic, or call the
-/// database.
+/// database. A panic while writing, flushing or compacting ends writing until the next open.
 pub trait Comparator: Send + Sync {
     /// The name that a database records, such as `"my.reverse"`.
     fn name(&self) -> &str;

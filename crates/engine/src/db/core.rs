@@ -4,10 +4,11 @@
 //! pass through `queue`. Everything that changes the set of tables goes through `manifest`
 //! (rank 20), then `state` (rank 30); see `ARCHITECTURE.md` for the table of locks.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::base::error::Error;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::event::{Event, Listeners, RecoveryReport};
 use crate::base::key::SeqNo;
 use crate::base::metrics::Counters;
@@ -126,6 +127,21 @@ impl Core {
         self.changed.notify_all();
     }
 
+    /// Does `work`. A panic in it (a comparator's, a file system's) ends writing, so that nobody waits for what
+    /// will not come; the panic hook has told of it.
+    pub(crate) fn watch<R>(&self, work: impl FnOnce() -> R) -> std::thread::Result<R> {
+        let done = catch_unwind(AssertUnwindSafe(work));
+        if done.is_err() {
+            self.fail(panicked());
+        }
+        done
+    }
+
+    /// Like [`watch`](Core::watch); a panic is one more way to fail.
+    pub(crate) fn watch_job<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.watch(work).unwrap_or_else(|_| Err(panicked()))
+    }
+
     pub(crate) fn tell_background_error(&self, error: &Error, retries: bool) {
         self.counters.background_errors.add(1);
         self.listeners.tell(&Event::BackgroundError { error: error.clone(), retries });
@@ -137,4 +153,8 @@ impl Core {
             self.graveyard.bury(name);
         }
     }
+}
+
+pub(crate) fn panicked() -> Error {
+    Error::new(ErrorKind::ReadOnly, "a panic in the engine or in a callback; reopen")
 }

@@ -14,6 +14,7 @@
 mod compaction;
 mod iterators;
 mod opening;
+mod panics;
 mod reads;
 mod snapshots;
 mod space;

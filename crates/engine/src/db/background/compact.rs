@@ -116,10 +116,10 @@ impl Core {
             Accepted::Move { job, .. } => *job,
             Accepted::Merge(job) => job.id,
         };
-        let ran = match accepted {
+        let ran = self.watch_job(|| match accepted {
             Accepted::Move { job, closed, to } => self.run_move(job, &closed, to),
             Accepted::Merge(job) => self.run_merge(&job),
-        };
+        });
         if ran.is_err() {
             self.state.lock().in_flight.end(id);
         }

@@ -32,7 +32,7 @@ impl Core {
             state.flushing = true;
             (entry, state.new_job())
         };
-        let flushed = self.flush(&entry, job);
+        let flushed = self.watch_job(|| self.flush(&entry, job));
         self.state.lock().flushing = false;
         match flushed {
             Ok(()) => {

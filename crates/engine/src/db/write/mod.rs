@@ -7,14 +7,15 @@ pub(crate) mod queue;
 pub(crate) mod room;
 pub(crate) mod wal;
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::SeqNo;
-use crate::db::core::Core;
+use crate::db::core::{Core, panicked};
 use crate::db::options::WriteOptions;
 use crate::db::write::committer::Committer;
-use crate::db::write::queue::{Request, Turn, Waiter};
+use crate::db::write::queue::{Request, Turn, Waiter, WriteQueue};
 use crate::format::batch::WriteBatch;
 
 /// Bodies gathered behind one leader; small leaders take less along, so that they are not slowed
@@ -30,21 +31,30 @@ impl Core {
         match queue.join(request) {
             Turn::Done(result) => result,
             Turn::Lead(mut committer) => {
-                let room = self.make_room(&mut committer, request.body.len());
-                let most = group_limit(request.body.len());
-                let group = match room {
-                    Ok(()) => queue.take_group(request.sync, most),
-                    Err(_) => Vec::new(),
-                };
-                let result = room.and_then(|()| self.lead(&mut committer, request, &group));
+                let mut group = Vec::new();
+                let led = self.watch(|| self.lead(queue, &mut committer, request, &mut group));
+                let result = led.as_ref().map_or_else(|_| Err(panicked()), Result::clone);
                 queue.finish(committer, &group, &result);
-                result
+                led.unwrap_or_else(|panic| resume_unwind(panic))
             }
         }
     }
 
-    /// Commits, inserts and publishes (C1).
+    /// Makes room, takes along who waits, and commits.
     fn lead(
+        &self,
+        queue: &WriteQueue<Committer>,
+        committer: &mut Committer,
+        own: Request<'_>,
+        group: &mut Vec<Arc<Waiter<Committer>>>,
+    ) -> Result<()> {
+        self.make_room(committer, own.body.len())?;
+        *group = queue.take_group(own.sync, group_limit(own.body.len()));
+        self.commit(committer, own, group)
+    }
+
+    /// Commits, inserts and publishes (C1).
+    fn commit(
         &self,
         committer: &mut Committer,
         own: Request<'_>,
