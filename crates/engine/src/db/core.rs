@@ -12,6 +12,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::event::{Event, Listeners, RecoveryReport};
 use crate::base::key::SeqNo;
 use crate::base::metrics::Counters;
+use crate::base::slot::Slot;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Mutex, Signal};
 use crate::compaction::executor::CompactionExecutor;
@@ -21,7 +22,7 @@ use crate::db::read::snapshot::SnapshotList;
 use crate::db::settings::Settings;
 use crate::db::state::{Floor, State};
 use crate::db::super_version::{SuperVersion, View};
-use crate::db::write::committer::Committer;
+use crate::db::write::committer::Lead;
 use crate::db::write::queue::WriteQueue;
 use crate::db::write::wal::LogPlace;
 use crate::env::Env;
@@ -45,9 +46,11 @@ pub(crate) struct Core {
     pub(crate) snapshots: SnapshotList,
 
     /// `None` when open read-only.
-    pub(crate) queue: Option<WriteQueue<Committer>>,
+    pub(crate) queue: Option<WriteQueue<Lead>>,
     pub(crate) manifest: Mutex<Option<ManifestLog>>,
     pub(crate) state: Mutex<State>,
+    /// Tables of level 0, for the leader, who would pin a version for each write to count them.
+    pub(crate) level0_tables: AtomicU64,
     /// Rung for lanes: there may be work.
     pub(crate) work: Bell,
     /// Rung for writers and waiting callers: background work changed something.
@@ -79,6 +82,8 @@ impl Core {
     /// Makes the state's memtables and version what new readers pin.
     pub(crate) fn publish(&self, state: &State) {
         self.view.publish(state.super_version());
+        let level0 = state.version.slot(Slot::L0).len() as u64;
+        self.level0_tables.store(level0, Ordering::Relaxed);
     }
 
     pub(crate) fn new_file_number(&self) -> FileNumber {

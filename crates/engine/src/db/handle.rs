@@ -1,6 +1,6 @@
 //! `Db`: the handle users hold. Every method is a line or two that goes to the room that does it.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ struct Handle {
 
 thread_local! {
     /// Where single puts and deletes are built, so that they allocate nothing.
-    static SCRATCH: RefCell<WriteBatch> = RefCell::new(WriteBatch::new());
+    static SCRATCH: Cell<Option<WriteBatch>> = const { Cell::new(None) };
 }
 
 /// A scratch batch that one large value has grown beyond this is given back.
@@ -224,12 +224,12 @@ impl Db {
 
     fn write_one(&self, options: WriteOptions, fill: impl FnOnce(&mut WriteBatch)) -> Result<()> {
         // A thread that is about to end may have given its scratch batch back already.
-        let mut batch = SCRATCH.try_with(RefCell::take).unwrap_or_default();
+        let mut batch = SCRATCH.try_with(Cell::take).ok().flatten().unwrap_or_default();
         batch.clear();
         fill(&mut batch);
         let written = self.core().write(&batch, options);
         if batch.approximate_size() <= SCRATCH_KEPT_MAX {
-            let _ = SCRATCH.try_with(|scratch| scratch.replace(batch));
+            let _ = SCRATCH.try_with(|scratch| scratch.set(Some(batch)));
         }
         written
     }

@@ -172,7 +172,7 @@ fn begin(
     }
     let committer =
         Committer { inserter, wal, older: Vec::new(), next_seqno, pace: Pace::default() };
-    core.queue = Some(WriteQueue::new(Some(committer)));
+    core.queue = Some(WriteQueue::new(Some(Box::new(committer))));
     Ok(())
 }
 
@@ -220,6 +220,7 @@ pub(crate) fn assemble(
         state: Mutex::new(Rank::State, state),
         work: Bell::default(),
         changed: Signal::default(),
+        level0_tables: AtomicU64::new(0),
         failed: AtomicBool::new(false),
         cancelled: AtomicBool::new(false),
         next_file: AtomicU64::new(FIRST_FILE.0),

@@ -17,6 +17,9 @@ use crate::format::batch::{self, BatchReader};
 use crate::format::filename::FileNumber;
 use crate::memtable::Inserter;
 
+/// What changes hands with every write: in a box, so that little is moved.
+pub(crate) type Lead = Box<Committer>;
+
 pub(crate) struct Committer {
     pub(crate) inserter: Inserter,
     pub(crate) wal: Wal,
@@ -32,7 +35,7 @@ impl Committer {
         &mut self,
         core: &Core,
         own: Request<'_>,
-        group: &[std::sync::Arc<Waiter<Committer>>],
+        group: &[std::sync::Arc<Waiter<Lead>>],
     ) -> Result<()> {
         let sync = own.sync || group.iter().any(|waiter| waiter.sync);
         let followers: u64 = group.iter().map(|waiter| u64::from(waiter.count)).sum();
@@ -51,7 +54,7 @@ impl Committer {
         &mut self,
         core: &Core,
         own: Request<'_>,
-        group: &[std::sync::Arc<Waiter<Committer>>],
+        group: &[std::sync::Arc<Waiter<Lead>>],
         count: u64,
     ) -> Result<()> {
         let first = self.next_seqno;

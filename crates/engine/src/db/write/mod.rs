@@ -14,7 +14,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::SeqNo;
 use crate::db::core::{Core, panicked};
 use crate::db::options::WriteOptions;
-use crate::db::write::committer::Committer;
+use crate::db::write::committer::{Committer, Lead};
 use crate::db::write::queue::{Request, Turn, Waiter, WriteQueue};
 use crate::format::batch::WriteBatch;
 
@@ -43,10 +43,10 @@ impl Core {
     /// Makes room, takes along who waits, and commits.
     fn lead(
         &self,
-        queue: &WriteQueue<Committer>,
+        queue: &WriteQueue<Lead>,
         committer: &mut Committer,
         own: Request<'_>,
-        group: &mut Vec<Arc<Waiter<Committer>>>,
+        group: &mut Vec<Arc<Waiter<Lead>>>,
     ) -> Result<()> {
         self.make_room(committer, own.body.len())?;
         *group = queue.take_group(own.sync, group_limit(own.body.len()));
@@ -58,7 +58,7 @@ impl Core {
         &self,
         committer: &mut Committer,
         own: Request<'_>,
-        group: &[Arc<Waiter<Committer>>],
+        group: &[Arc<Waiter<Lead>>],
     ) -> Result<()> {
         let first = committer.next_seqno;
         if let Err(error) = committer.commit(self, own, group) {

@@ -8,6 +8,7 @@ use crate::base::error::Result;
 use crate::base::event::{Event, StallCause};
 use crate::base::slot::Slot;
 use crate::base::sync::Guard;
+use crate::base::sync::atomic::Ordering;
 use crate::db::core::Core;
 use crate::db::state::{Logged, State};
 use crate::db::write::committer::Committer;
@@ -34,7 +35,7 @@ impl Core {
     /// How close level 0 is to stopping writes: 0 below the first limit, 1 at the last.
     fn pressure(&self) -> f64 {
         let limits = self.settings.level0;
-        let tables = self.view.load().version.slot(Slot::L0).len();
+        let tables = self.level0_tables.load(Ordering::Relaxed) as usize;
         let past = (tables + 1).saturating_sub(limits.slow_down) as f64;
         past / (limits.stop + 1 - limits.slow_down) as f64
     }
