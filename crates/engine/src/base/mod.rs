@@ -6,6 +6,7 @@ pub(crate) mod comparator;
 pub(crate) mod error;
 pub(crate) mod escape;
 pub(crate) mod event;
+pub(crate) mod fences;
 pub(crate) mod hash;
 pub(crate) mod iter;
 pub(crate) mod key;

@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 use super::pieces;
 use crate::base::coding::{Reader, put_varint32, put_varint64};
 use crate::base::comparator::{InternalOrder, UserOrder};
+use crate::base::fences::common_prefix;
 use crate::base::key::{InternalKey, SEQNO_MAX, SeqNo, ValueKind, leading_bytes, parse, user_key};
 use crate::format::filename::{FileName, FileNumber};
 use crate::format::manifest::current::{current_text, parse_current};
-use crate::format::table::block_builder::common_prefix;
 
 /// The input is a name in a folder, the content of CURRENT, and a number.
 pub(super) fn names(bytes: &[u8]) {

@@ -19,8 +19,8 @@ use std::ops::Range;
 use crate::base::coding::Reader;
 use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::error::{Error, Result};
+use crate::base::fences::common_prefix;
 use crate::base::key::{TAG_BYTES, split, tag_of};
-use crate::format::table::block_builder::common_prefix;
 use crate::format::table::spare;
 
 const RESTART_BYTES: usize = size_of::<u32>();

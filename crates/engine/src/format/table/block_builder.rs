@@ -2,6 +2,7 @@
 //! table builder keeps one and resets it; [`block`](super::block) describes the layout.
 
 use crate::base::coding::{length_u32, put_fixed32, write_varint32};
+use crate::base::fences::common_prefix;
 
 pub(crate) struct BlockBuilder {
     restart_interval: usize,
@@ -95,23 +96,6 @@ impl BlockBuilder {
     }
 }
 
-/// Length of the longest common beginning, eight bytes at a time.
-#[inline]
-pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let len = a.len().min(b.len());
-    let (a, b) = (&a[..len], &b[..len]);
-    let (a_words, a_tail) = a.as_chunks::<8>();
-    let (b_words, b_tail) = b.as_chunks::<8>();
-    for (at, (x, y)) in a_words.iter().zip(b_words).enumerate() {
-        let differing = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
-        if differing != 0 {
-            return 8 * at + (differing.trailing_zeros() / 8) as usize;
-        }
-    }
-    let tail = a_tail.iter().zip(b_tail).take_while(|(x, y)| x == y).count();
-    8 * a_words.len() + tail
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,21 +123,6 @@ mod tests {
             assert_eq!(builder.finish().len(), estimated, "round {round}");
             builder.reset();
             assert!(builder.is_empty());
-        }
-    }
-
-    #[test]
-    fn common_prefixes() {
-        assert_eq!(common_prefix(b"", b"a"), 0);
-        assert_eq!(common_prefix(b"abcdefgh", b"abcdefgh"), 8);
-        for len in 0..40 {
-            let a = vec![b'x'; len];
-            for cut in 0..len {
-                let mut b = a.clone();
-                b[cut] = b'y';
-                assert_eq!(common_prefix(&a, &b), cut);
-            }
-            assert_eq!(common_prefix(&a, &[&a[..], b"more"].concat()), len);
         }
     }
 }

@@ -48,7 +48,7 @@ pub trait Cache: Send + Sync {
     fn insert(&self, key: CacheKey, block: Arc<CachedBlock>, charge: u64);
 
     /// Whether it pays to keep a block that was looked for in vain. Where the answer is no, the block is
-    /// read for this once. Scans do not ask.
+    /// read for this once.
     fn admits(&self, _key: CacheKey) -> bool {
         true
     }

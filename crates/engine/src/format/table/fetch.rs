@@ -14,7 +14,7 @@ use crate::format::table::handle::BlockHandle;
 /// Scratch memory larger than this is given back after use.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 /// Readahead starts with this much once a scan has read two blocks in a row, ..
-const SPAN_BYTES_MIN: usize = 16 << 10;
+const SPAN_BYTES_MIN: usize = 8 << 10;
 /// .. and doubles up to this.
 const SPAN_BYTES_MAX: usize = 256 << 10;
 
@@ -129,8 +129,10 @@ pub(crate) enum Ahead {
 /// Reads a file's blocks in larger pieces. One iterator owns it.
 pub(crate) struct Readahead {
     ahead: Ahead,
-    /// Bytes of the file from `start` on.
+    /// Its first `filled` bytes are those of the file from `start` on. It never shrinks: to grow again it
+    /// would have to be cleared.
     buffer: Vec<u8>,
+    filled: usize,
     start: u64,
     /// Where the next block starts if the scan is sequential.
     expected: u64,
@@ -144,7 +146,7 @@ impl Readahead {
             Ahead::WhenSequential => 0,
             Ahead::Always => SPAN_BYTES_MAX,
         };
-        Readahead { ahead, buffer: Vec::new(), start: 0, expected: 0, span }
+        Readahead { ahead, buffer: Vec::new(), filled: 0, start: 0, expected: 0, span }
     }
 
     /// A block was had without a read.
@@ -165,7 +167,7 @@ impl Readahead {
         self.pass_over(handle);
         if self.ahead == Ahead::WhenSequential && !sequential {
             self.span = 0;
-            self.buffer.clear();
+            self.filled = 0;
             return fetch(file, handle, verify, out);
         }
         if self.buffered(handle.offset, len).is_none() {
@@ -179,15 +181,18 @@ impl Readahead {
 
     fn buffered(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let at = usize::try_from(offset.checked_sub(self.start)?).ok()?;
-        self.buffer.get(at..at.checked_add(len)?)
+        self.buffer.get(..self.filled)?.get(at..at.checked_add(len)?)
     }
 
     fn fill(&mut self, file: &dyn RandomAccessFile, offset: u64, len: usize) -> Result<()> {
         let rest = usize::try_from(file.len().saturating_sub(offset)).unwrap_or(usize::MAX);
-        self.buffer.resize(len.max(self.span).min(rest), 0);
+        let wanted = len.max(self.span).min(rest);
+        if self.buffer.len() < wanted {
+            self.buffer.resize(wanted, 0);
+        }
         self.start = offset;
-        let read = file.read_at(&mut self.buffer, offset);
-        self.buffer.truncate(*read.as_ref().unwrap_or(&0));
+        let read = file.read_at(&mut self.buffer[..wanted], offset);
+        self.filled = *read.as_ref().unwrap_or(&0);
         self.span = (2 * self.span).clamp(SPAN_BYTES_MIN, SPAN_BYTES_MAX);
         read.map(drop)
     }

@@ -2,8 +2,8 @@
 //! opened, searched by every read.
 //!
 //! **Layout.** The index block is kept as it is, each entry at a restart point, so that entry `i`
-//! is found without a scan. Beside it lie the handles, and for the bytewise order the first eight bytes
-//! of each user key past what all of them share, as big-endian integers: most reads touch nothing else.
+//! is found without a scan. Beside it lie the handles, and for the bytewise order the keys'
+//! [`Fences`]: most reads touch nothing else.
 //!
 //! **Invariants.** `parse` has checked that every key has a tag and every handle ends within the
 //! file. The order of keys is checked by `verify` alone; an unsorted index misses, no more.
@@ -11,9 +11,10 @@
 use crate::base::coding::Reader;
 use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::error::{Error, Result};
+use crate::base::fences::Fences;
 use crate::base::key::{TAG_BYTES, user_key};
 use crate::format::table::block::Block;
-use crate::format::table::block_builder::{BlockBuilder, common_prefix};
+use crate::format::table::block_builder::BlockBuilder;
 use crate::format::table::handle::BlockHandle;
 
 /// An index that has to be laid out anew may unfold to this much and no more: hostile keys that
@@ -23,10 +24,9 @@ const LAID_OUT_BYTES_MAX: usize = 32 << 20;
 pub(crate) struct Index {
     order: InternalOrder,
     block: Block,
-    /// What the user keys of all entries begin with.
-    common: Vec<u8>,
+    /// The user keys of all entries but the last, which writers shorten until it shares nothing with the others.
     /// Empty unless the order is bytewise.
-    prefixes: Vec<u64>,
+    fences: Fences,
     handles: Vec<BlockHandle>,
 }
 
@@ -35,27 +35,18 @@ impl Index {
     pub(crate) fn parse(bytes: Vec<u8>, order: &InternalOrder, file_bytes: u64) -> Result<Self> {
         let block = Block::new(bytes)?;
         let mut handles = Vec::new();
-        let mut first = None;
-        let mut shared = 0;
         block.for_each(|key, value| {
-            let handle = check_entry(key, value, file_bytes)?;
-            let user = user_key(key);
-            let first = first.get_or_insert_with(|| user.to_vec());
-            let is_first = handles.is_empty();
-            shared = if is_first { user.len() } else { shared.min(common_prefix(first, user)) };
-            handles.push(handle);
+            handles.push(check_entry(key, value, file_bytes)?);
             Ok(())
         })?;
         handles.shrink_to_fit();
         let is_plain = every_entry_restarts(&block, handles.len());
         let block = if is_plain { block } else { lay_out(&block)? };
-        let (common, prefixes) = Default::default();
-        let mut index = Index { order: order.clone(), block, common, prefixes, handles };
+        let fences = Fences::default();
+        let mut index = Index { order: order.clone(), block, fences, handles };
         if matches!(order.user, UserOrder::Bytewise) {
-            index.common = first.unwrap_or_default();
-            index.common.truncate(shared);
-            let past_common = |at| user_key(index.key(at)).get(shared..).unwrap_or_default();
-            index.prefixes = (0..index.len()).map(|at| prefix(past_common(at))).collect();
+            let but_last = 0..index.len().saturating_sub(1);
+            index.fences = Fences::new(but_last.map(|at| user_key(index.key(at))));
         }
         Ok(index)
     }
@@ -70,7 +61,11 @@ impl Index {
     #[inline]
     pub(crate) fn find(&self, target: &[u8]) -> usize {
         let (mut left, mut right) = match self.order.user {
-            UserOrder::Bytewise => self.narrow(user_key(target)),
+            UserOrder::Bytewise => {
+                let around = self.fences.around(user_key(target));
+                let may_be_last = around.end == self.fences.len();
+                (around.start, if may_be_last { self.len() } else { around.end })
+            }
             UserOrder::Custom(_) => (0, self.len()),
         };
         while left < right {
@@ -82,23 +77,6 @@ impl Index {
             }
         }
         left
-    }
-
-    /// The entries whose prefix is that of `user`: all before are less, all after greater.
-    fn narrow(&self, user: &[u8]) -> (usize, usize) {
-        let Some(past_common) = user.strip_prefix(&self.common[..]) else {
-            let at = if user < &self.common[..] { 0 } else { self.len() };
-            return (at, at);
-        };
-        let wanted = prefix(past_common);
-        let left = self.prefixes.partition_point(|&prefix| prefix < wanted);
-        let (_, rest) = self.prefixes.split_at(left);
-        // Mostly none is equal; and searching again would cost as much as the search before.
-        let equal = match rest.first() {
-            Some(&first) if first == wanted => rest.partition_point(|&prefix| prefix == wanted),
-            _ => 0,
-        };
-        (left, left + equal)
     }
 
     /// The separator of a block.
@@ -116,10 +94,7 @@ impl Index {
     /// False if only the keys themselves can tell.
     #[inline]
     pub(crate) fn surely_surround(&self, index: usize, key: &[u8]) -> bool {
-        let Some(past_common) = user_key(key).strip_prefix(&self.common[..]) else { return false };
-        let wanted = prefix(past_common);
-        let is_before = self.prefixes.get(index).is_some_and(|own| wanted < *own);
-        is_before && index.checked_sub(1).is_none_or(|before| self.prefixes[before] < wanted)
+        self.fences.surely_between(index, user_key(key))
     }
 }
 
@@ -158,20 +133,6 @@ fn lay_out(block: &Block) -> Result<Block> {
 #[cold]
 fn bad_index() -> Error {
     Error::corruption("bad entry in index block")
-}
-
-/// The first eight bytes as an integer that orders as they do; missing ones count as zero, so
-/// unequal keys may have equal prefixes, and greater keys never lesser ones.
-#[inline]
-fn prefix(key: &[u8]) -> u64 {
-    match key.first_chunk::<8>() {
-        Some(bytes) => u64::from_be_bytes(*bytes),
-        None => {
-            let mut bytes = [0; 8];
-            bytes.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
-            u64::from_be_bytes(bytes)
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::base::iter::InternalIterator;
 use crate::format::table::block_iter::BlockIter;
 use crate::format::table::fetch::{Ahead, Readahead, Verify};
 use crate::format::table::reader::Table;
+use crate::format::table::spare;
 
 /// What one scan asks for.
 #[derive(Clone, Copy, Debug)]
@@ -92,12 +93,13 @@ impl TableIter {
                 block
             }
             None => {
-                // A block that no cache and no one else holds gives its memory to the next.
-                let recycled = old.filter(|_| !self.options.fill_cache).and_then(Arc::into_inner);
-                let mut bytes = recycled.map_or(Vec::new(), |block| block.block.into_bytes());
+                // If nobody else holds it, its memory is the next one's.
+                drop(old);
+                let fill_cache = self.options.fill_cache && table.admits(handle);
+                let mut bytes = spare::take();
                 let verify = Verify::from(self.options.verify);
                 self.readahead.fetch(table.file(), handle, verify, &mut bytes)?;
-                table.keep(index, bytes, self.options.fill_cache)?
+                table.keep(index, bytes, fill_cache)?
             }
         };
         self.entries.set_block(block);

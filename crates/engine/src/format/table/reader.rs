@@ -121,7 +121,7 @@ impl Table {
         // lesser user keys than the block behind, unless they are the last key before it.
         let cached = match self.cached(handle) {
             Some(cached) => cached,
-            None if !options.fill_cache || !self.cache.admits(self.cache_key(handle)) => {
+            None if !options.fill_cache || !self.admits(handle) => {
                 return self.peek(index, handle, target, options.verify.into(), found);
             }
             None => self.read(index, handle, options)?,
@@ -188,15 +188,16 @@ impl Table {
     ) -> Result<Arc<CachedBlock>> {
         let mut bytes = spare::take();
         fetch::fetch(&*self.file, handle, options.verify.into(), &mut bytes)?;
-        // The cache counts the memory that a block holds: a spare one may be far too large.
-        if bytes.capacity() > 2 * bytes.len() {
-            bytes.shrink_to_fit();
-        }
         self.keep(index, bytes, options.fill_cache)
     }
 
     fn cache_key(&self, handle: BlockHandle) -> CacheKey {
         CacheKey { table_id: self.cache_id, offset: handle.offset }
+    }
+
+    /// Asked once for each block that is missed: whether the cache should keep it.
+    pub(crate) fn admits(&self, handle: BlockHandle) -> bool {
+        self.cache.admits(self.cache_key(handle))
     }
 
     pub(crate) fn cached(&self, handle: BlockHandle) -> Option<Arc<CachedBlock>> {
@@ -207,9 +208,13 @@ impl Table {
     pub(crate) fn keep(
         &self,
         index: usize,
-        bytes: Vec<u8>,
+        mut bytes: Vec<u8>,
         fill_cache: bool,
     ) -> Result<Arc<CachedBlock>> {
+        // The cache counts the memory that a block holds: a spare one may be far too large.
+        if fill_cache && bytes.capacity() > 2 * bytes.len() {
+            bytes.shrink_to_fit();
+        }
         let handle = self.index.handle(index).map_err(|error| error.in_file(self.file.path()))?;
         let block = Block::new(bytes)
             .and_then(|block| self.check_place(index, &block).map(|()| block))
