@@ -10,6 +10,7 @@ use quick_cache::sync::{Cache as Shards, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, UnitWeighter};
 
 use crate::base::error::{Error, Result};
+use crate::base::sync::{Mutex, Rank};
 use crate::env::fs::RandomAccessFile;
 use crate::format::filename::FileNumber;
 use crate::format::table::cache::Cache;
@@ -28,7 +29,12 @@ pub(crate) struct TableCache {
     settings: ReadSettings,
     blocks: Arc<dyn Cache>,
     tables: Tables,
+    /// Tables that would be better off with a filter.
+    filterless: Mutex<Vec<(FileNumber, u64)>>,
 }
+
+/// Filters made in memory take no more, together: enough for three million keys.
+const LATE_FILTER_BYTES_MAX: usize = 4 << 20;
 
 impl TableCache {
     /// Keeps up to `tables_max` tables of `store` open; their blocks go to `blocks`.
@@ -47,7 +53,8 @@ impl TableCache {
         let mixer = Mixer::default();
         let tables =
             Shards::with_options(options, UnitWeighter, mixer, DefaultLifecycle::default());
-        TableCache { store, settings, blocks, tables }
+        let filterless = Mutex::new(Rank::Leaf, Vec::new());
+        TableCache { store, settings, blocks, tables, filterless }
     }
 
     /// The table, opened if need be. `size` is what the manifest says the file has.
@@ -67,6 +74,23 @@ impl TableCache {
         let table = Arc::new(table);
         self.tables.insert(number.0, table.clone());
         Ok(table)
+    }
+
+    /// Asks for a filter for this table; [`make_a_filter`](Self::make_a_filter) is to be called in the background.
+    #[cold]
+    pub(crate) fn want_filter(&self, number: FileNumber, size: u64) {
+        self.filterless.lock().push((number, size));
+    }
+
+    /// Makes a filter in memory for a table that wants one; false if none does.
+    pub(crate) fn make_a_filter(&self) -> bool {
+        let Some((number, size)) = self.filterless.lock().pop() else { return false };
+        let memory: usize = self.tables.iter().map(|(_, table)| table.late_filter_memory()).sum();
+        if memory < LATE_FILTER_BYTES_MAX {
+            // What cannot be read is for its readers to complain about.
+            let _ = self.get(number, size).and_then(|table| table.make_filter());
+        }
+        true
     }
 
     /// Forgets a table, because its file is to be removed. Readers that have it go on.

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use crate::base::comparator::InternalOrder;
+use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::error::{Error, Result};
 use crate::base::key::{self, ValueKind};
 use crate::base::slot::Slot;
-use crate::format::table::GetOptions;
+use crate::format::table::{GetOptions, Table};
 use crate::store::table_cache::TableCache;
 use crate::version::Version;
 use crate::version::table_meta::TableMeta;
@@ -30,6 +30,8 @@ pub(crate) enum Hit<R> {
 pub(crate) struct Answer<'v, R> {
     pub(crate) hit: Option<Hit<R>>,
     pub(crate) wasted: Option<(Slot, &'v Arc<TableMeta>)>,
+    /// A table has just earned itself a filter, which lanes are to make.
+    pub(crate) wants_filter: bool,
 }
 
 pub(crate) struct Lookup<'a> {
@@ -46,14 +48,22 @@ impl Lookup<'_> {
         target: Target<'_>,
         mut found: impl FnMut(&[u8]) -> R,
     ) -> Result<Answer<'v, R>> {
-        let mut answer = Answer { hit: None, wasted: None };
+        let mut answer = Answer { hit: None, wasted: None, wants_filter: false };
         let mut first: Option<(Slot, &Arc<TableMeta>)> = None;
         for (slot, tables) in version.slots() {
-            for table in self.candidates(slot, tables, target) {
+            if tables.is_empty() {
+                continue;
+            }
+            for table in self.candidates(version, slot, target) {
                 answer.wasted = first;
-                answer.hit = self.probe(table, target, &mut found)?;
+                let open = self.cache.get(table.number, table.size)?;
+                answer.hit = self.probe(&open, target, &mut found)?;
                 if answer.hit.is_some() {
                     return Ok(answer);
+                }
+                if open.note_vain_search() {
+                    self.cache.want_filter(table.number, table.size);
+                    answer.wants_filter = true;
                 }
                 first = first.or(Some((slot, table)));
             }
@@ -63,20 +73,15 @@ impl Lookup<'_> {
 
     /// Tables of a slot whose range holds the key: one in a sorted slot (two at a border key that
     /// LevelDB split), any number elsewhere.
+    #[inline]
     fn candidates<'v>(
         &self,
+        version: &'v Version,
         slot: Slot,
-        tables: &'v [Arc<TableMeta>],
         target: Target<'_>,
     ) -> impl Iterator<Item = &'v Arc<TableMeta>> {
-        let user = &self.order.user;
-        let start = if slot.is_sorted() && !tables.is_empty() {
-            tables.partition_point(|table| {
-                self.order.compare(table.largest.as_bytes(), target.seek).is_lt()
-            })
-        } else {
-            0
-        };
+        let (user, tables) = (&self.order.user, version.slot(slot));
+        let start = if slot.is_sorted() { self.first_at(version, slot, target) } else { 0 };
         let sorted = slot.is_sorted();
         tables[start..]
             .iter()
@@ -90,13 +95,25 @@ impl Lookup<'_> {
             })
     }
 
+    /// The first table of a sorted slot that does not end before the target.
+    #[inline]
+    fn first_at(&self, version: &Version, slot: Slot, target: Target<'_>) -> usize {
+        let tables = version.slot(slot);
+        let around = match self.order.user {
+            UserOrder::Bytewise => version.ends_around(slot, target.user),
+            UserOrder::Custom(_) => 0..tables.len(),
+        };
+        let ends_before =
+            |table: &TableMeta| self.order.compare(table.largest.as_bytes(), target.seek).is_lt();
+        around.start + tables[around].partition_point(|table| ends_before(table))
+    }
+
     fn probe<R>(
         &self,
-        meta: &TableMeta,
+        table: &Table,
         target: Target<'_>,
         found: &mut impl FnMut(&[u8]) -> R,
     ) -> Result<Option<Hit<R>>> {
-        let table = self.cache.get(meta.number, meta.size)?;
         let entry = table.get(target.seek, self.options, |internal, value| {
             let Some(parsed) = key::parse(internal) else {
                 return Some(Err(Error::corruption("corrupted internal key")));

@@ -231,3 +231,28 @@ fn a_closed_database_reads_and_refuses_to_write() {
     drop((other, iter));
     assert_eq!(contents(&world.open()).len(), 1);
 }
+
+/// Gets of absent keys read a block each, until the table has earned itself a filter in memory.
+#[test]
+fn a_table_that_is_searched_in_vain_gets_a_filter() {
+    let world = World::new();
+    let db = world.open_with(|options| options.block_cache = Some(Arc::new(BlockCache::new(0))));
+    let key = |number: u32| format!("key {number:06}");
+    (0..2000).for_each(|number| db.put(key(2 * number), "value").unwrap());
+    db.compact_range(None, None).unwrap();
+    work_off(&db);
+    let calls = || world.faults.all_calls().len();
+    let read_blocks = |absent: bool| {
+        let before = calls();
+        for number in 0..2000 {
+            let found = db.get(key(2 * number + u32::from(absent))).unwrap();
+            assert_eq!(found.is_none(), absent);
+        }
+        calls() - before
+    };
+    assert!(read_blocks(true) >= 1990, "one each, but behind the last key");
+    work_off(&db);
+    let passed = read_blocks(true);
+    assert!(passed < 60, "{passed} of 2000 passed the filter");
+    assert_eq!(read_blocks(false), 2000);
+}

@@ -35,7 +35,7 @@ impl Core {
             }
             self.pick(&mut state)
         };
-        let Some(accepted) = accepted else { return self.look_into_a_table() };
+        let Some(accepted) = accepted else { return self.serve_reads() };
         self.ring_for_work(); // Another plan may start beside this one.
         match self.run(accepted) {
             Ok(()) => {
@@ -49,6 +49,11 @@ impl Core {
     fn pick(&self, state: &mut State) -> Option<Accepted> {
         let plan = self.next_plan(state)?;
         self.accept(state, &plan)
+    }
+
+    /// With nothing else to do, makes a filter that reads have asked for.
+    fn serve_reads(&self) -> Worked {
+        if self.tables.make_a_filter() { Worked::Yes } else { self.look_into_a_table() }
     }
 
     /// With nothing else to do, learns how many deletions one more table holds: the manifest does not

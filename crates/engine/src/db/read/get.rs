@@ -42,6 +42,9 @@ impl Core {
         {
             self.charge_seek(slot, table);
         }
+        if answer.wants_filter {
+            self.ring_for_work();
+        }
         Ok(match answer.hit {
             Some(Hit::Value(value)) => Some(value),
             Some(Hit::Deleted) | None => None,

@@ -164,6 +164,10 @@ impl FilterBlock {
         Some(FilterBlock { filter, bytes, base_lg, array_at, filters })
     }
 
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// True if one filter covers a table of so many bytes, so that no block need be known to ask.
     pub(crate) fn is_whole_table(&self, data_bytes: u64) -> bool {
         self.span_of(data_bytes) == Some(0)

@@ -28,6 +28,7 @@ pub(crate) mod filter_block;
 pub(crate) mod handle;
 pub(crate) mod index;
 pub(crate) mod iter;
+mod late_filter;
 mod parts;
 mod peek;
 pub(crate) mod properties;

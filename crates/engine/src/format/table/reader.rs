@@ -20,6 +20,7 @@ use crate::format::table::filter_block::FilterBlock;
 use crate::format::table::handle::BlockHandle;
 use crate::format::table::index::Index;
 use crate::format::table::iter::{ScanOptions, TableIter};
+use crate::format::table::late_filter::LateFilter;
 use crate::format::table::parts::Parts;
 use crate::format::table::peek::{self, Scratch};
 use crate::format::table::properties::TableProperties;
@@ -62,6 +63,8 @@ pub(crate) struct Table {
     filter: Option<FilterBlock>,
     /// The filter can be asked before the index.
     filter_is_whole: bool,
+    /// Instead of a filter in the file.
+    late_filter: LateFilter,
     properties: Option<TableProperties>,
     metaindex_offset: u64,
 }
@@ -88,6 +91,7 @@ impl Table {
             cache,
             index: parts.index,
             filter: parts.filter,
+            late_filter: LateFilter::default(),
             properties: parts.properties,
             metaindex_offset: parts.metaindex_offset,
         })
@@ -106,7 +110,11 @@ impl Table {
         found: impl FnOnce(&[u8], &[u8]) -> R,
     ) -> Result<Option<R>> {
         let user = user_key(target);
-        if self.filter_is_whole && !self.filter_may_match(0, user) {
+        let may_match = match self.filter_is_whole {
+            true => self.filter_may_match(0, user),
+            false => self.late_filter.may_match(user),
+        };
+        if !may_match {
             return Ok(None);
         }
         let index = self.index.find(target);
@@ -134,6 +142,25 @@ impl Table {
             KEY.set(key);
         }
         result.map_err(|error| self.in_block(error, handle))
+    }
+
+    /// Counts a get that found nothing here. True once: when it is time to [make](Self::make_filter) a filter.
+    #[inline]
+    pub(crate) fn note_vain_search(&self) -> bool {
+        self.filter.is_none()
+            && self.settings.filter.is_some()
+            && self.late_filter.note_vain_search(self.file.len())
+    }
+
+    /// Makes a filter in memory for a table that has none. Reads all of it.
+    pub(crate) fn make_filter(self: &Arc<Self>) -> Result<()> {
+        let Some(policy) = self.settings.filter.clone() else { return Ok(()) };
+        self.late_filter.make(policy, self.iter(ScanOptions::for_compaction()))
+    }
+
+    /// What filters made in memory take.
+    pub(crate) fn late_filter_memory(&self) -> usize {
+        self.late_filter.memory()
     }
 
     #[inline]

@@ -1,0 +1,63 @@
+//! Filters made while tables are read. A table that its writer gave no filter, and that is asked for absent keys again
+//! and again, gets one in memory: as soon as the blocks that were read in vain have cost about what reading the whole
+//! table costs. Nothing on disk changes.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::base::error::Result;
+use crate::base::iter::InternalIterator;
+use crate::base::key::user_key;
+use crate::format::table::filter::Filter;
+use crate::format::table::filter_block::{FilterBlock, FilterBlockBuilder, FilterSpan};
+use crate::format::table::iter::TableIter;
+
+/// Reading on is cheaper than looking up: a search in vain costs as much as so many bytes of a scan.
+const SCANNED_BYTES_PER_SEARCH: u64 = 2 << 10;
+/// For small tables it is not worth the trouble earlier.
+const SEARCHES_MIN: u64 = 64;
+
+#[derive(Default)]
+pub(super) struct LateFilter {
+    searches: AtomicU64,
+    filter: OnceLock<FilterBlock>,
+}
+
+impl LateFilter {
+    /// False only if the table does not have this user key.
+    #[inline]
+    pub(super) fn may_match(&self, user: &[u8]) -> bool {
+        self.filter.get().is_none_or(|filter| filter.may_match(0, user))
+    }
+
+    /// Counts a search that found nothing in a table of so many bytes. True once: when a filter begins to pay.
+    #[inline]
+    pub(super) fn note_vain_search(&self, file_bytes: u64) -> bool {
+        if self.filter.get().is_some() {
+            return false;
+        }
+        // Threads that count at the same time may count once; so it may take a little longer.
+        let searches = self.searches.load(Relaxed) + 1;
+        self.searches.store(searches, Relaxed);
+        searches == (file_bytes / SCANNED_BYTES_PER_SEARCH).max(SEARCHES_MIN)
+    }
+
+    /// Makes the filter from all entries of the table.
+    pub(super) fn make(&self, policy: Filter, mut entries: TableIter) -> Result<()> {
+        let mut builder = FilterBlockBuilder::new(policy.clone(), FilterSpan::Table);
+        builder.start_block(0);
+        entries.seek_to_first()?;
+        while entries.valid() {
+            builder.add_key(user_key(entries.key()));
+            entries.next()?;
+        }
+        if let Some(filter) = FilterBlock::parse(policy, builder.finish()) {
+            let _ = self.filter.set(filter); // Unless another lane was faster.
+        }
+        Ok(())
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.filter.get().map_or(0, FilterBlock::memory)
+    }
+}
