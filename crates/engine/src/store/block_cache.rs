@@ -45,12 +45,12 @@ pub struct BlockCache {
 /// Looking at the weight takes all shards' locks: it is done at one insertion in so many.
 const WEIGHED_EVERY: u64 = 16;
 
-/// Remembers about as many misses as four times the blocks that fit, each by a part of its hash.
+/// Remembers about as many misses as blocks fit, each by a part of its hash.
 struct RecentMisses(Box<[AtomicU16]>);
 
 impl RecentMisses {
     fn new(capacity_bytes: usize) -> Self {
-        let places = (4 * capacity_bytes / BLOCK_BYTES_USUAL).next_power_of_two().max(64);
+        let places = (capacity_bytes / BLOCK_BYTES_USUAL).next_power_of_two().max(64);
         RecentMisses(std::iter::repeat_with(AtomicU16::default).take(places).collect())
     }
 
