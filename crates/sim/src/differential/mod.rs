@@ -17,6 +17,7 @@
 pub mod campaign;
 pub mod failure;
 pub mod generator;
+mod key;
 pub mod kind;
 pub mod operation;
 pub mod option_sets;
