@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// A campaign's folders take less than this together.
+const SPACE_MIN: u64 = 512 << 20;
+
 /// An empty folder; it goes, with all in it, when the value does.
 pub struct TempDir(PathBuf);
 
@@ -17,9 +20,11 @@ impl TempDir {
     /// out the inode of a deleted file for seconds, and looks at all of those for each file it makes.
     pub fn in_memory(purpose: &str) -> Self {
         let memory = Path::new("/dev/shm");
-        let is_writable = || rustix::fs::access(memory, rustix::fs::Access::WRITE_OK).is_ok();
-        let parent =
-            if memory.is_dir() && is_writable() { memory.into() } else { std::env::temp_dir() };
+        let is_writable = rustix::fs::access(memory, rustix::fs::Access::WRITE_OK).is_ok();
+        // Containers often have next to nothing there.
+        let space = rustix::fs::statvfs(memory).map_or(0, |found| found.f_bavail * found.f_frsize);
+        let has_room = is_writable && space >= SPACE_MIN;
+        let parent = if has_room { memory.into() } else { std::env::temp_dir() };
         Self::under(parent, purpose)
     }
 
