@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 
-use siltstone::{Background, Comparator, Db, ErrorKind};
+use siltstone::{Background, Comparator, Db, ErrorKind, FilterPolicy};
 
 use crate::support::{World, contents};
 
@@ -104,4 +104,42 @@ fn a_panic_of_a_lane_ends_writing_and_loses_nothing() {
     assert!(db.close().is_err());
     kept.sort();
     assert!(contents(&open(&world, &order)).into_iter().eq(kept));
+}
+
+/// Makes filters of nothing that match all; panics on lanes.
+struct BrittlePolicy;
+
+impl FilterPolicy for BrittlePolicy {
+    fn name(&self) -> &str {
+        "test.BrittlePolicy"
+    }
+
+    fn create_filter(&self, _: &[&[u8]], _: &mut Vec<u8>) {
+        assert!(!on_a_lane(), "on purpose");
+    }
+
+    fn may_match(&self, _: &[u8], _: &[u8]) -> bool {
+        true
+    }
+}
+
+/// A lane makes a filter for a table that reads search in vain, when nothing else is to do.
+#[test]
+fn a_panic_beside_flushes_and_compactions_ends_writing_too() {
+    let world = World::new();
+    let db = world.open();
+    (0..2000).for_each(|number| db.put(format!("{number:06}"), "value").unwrap());
+    db.compact_range(None, None).unwrap();
+    drop(db);
+    let db = world.open_with(|options| {
+        options.background = Background::Lanes;
+        options.filter_policy = Some(Arc::new(BrittlePolicy));
+    });
+    let ended = (0..100_000).any(|number| {
+        assert_eq!(db.get(format!("{:06}x", number % 1990)).unwrap(), None);
+        db.put("key", "value").is_err()
+    });
+    assert!(ended, "no lane made a filter");
+    assert!(db.put("key", "value").unwrap_err().to_string().contains("panic"));
+    assert!(db.close().is_err());
 }

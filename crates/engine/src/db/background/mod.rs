@@ -80,7 +80,8 @@ impl Core {
     fn run_lane(&self, work: fn(&Core) -> Worked) {
         loop {
             let seen = self.work.rings();
-            let worked = work(self);
+            // Whatever panics here, a filter's policy for one, must not leave writers waiting for the lane.
+            let worked = self.watch(|| work(self)).unwrap_or(Worked::Idle);
             let state = self.state.lock();
             if state.closing {
                 return;
