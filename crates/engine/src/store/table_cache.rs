@@ -14,7 +14,7 @@ use crate::base::sync::{Mutex, Rank};
 use crate::env::fs::RandomAccessFile;
 use crate::format::filename::FileNumber;
 use crate::format::table::cache::Cache;
-use crate::format::table::{ReadSettings, Table};
+use crate::format::table::{Limit, ReadSettings, Table};
 use crate::store::TableStore;
 use crate::store::block_cache::Mixer;
 
@@ -35,6 +35,9 @@ pub(crate) struct TableCache {
 
 /// Filters made in memory take no more, together: enough for three million keys.
 const LATE_FILTER_BYTES_MAX: usize = 4 << 20;
+
+/// More tables than this do not wait for a filter.
+const FILTERLESS_MAX: usize = 1000;
 
 impl TableCache {
     /// Keeps up to `tables_max` tables of `store` open; their blocks go to `blocks`.
@@ -79,16 +82,23 @@ impl TableCache {
     /// Asks for a filter for this table; [`make_a_filter`](Self::make_a_filter) is to be called in the background.
     #[cold]
     pub(crate) fn want_filter(&self, number: FileNumber, size: u64) {
-        self.filterless.lock().push((number, size));
+        let mut filterless = self.filterless.lock();
+        // Where no lane serves them, wishes must not pile up.
+        if filterless.len() < FILTERLESS_MAX {
+            filterless.push((number, size));
+        }
     }
 
-    /// Makes a filter in memory for a table that wants one; false if none does.
-    pub(crate) fn make_a_filter(&self) -> bool {
+    /// Makes a filter in memory for a table that wants one, as long as `goes_on` says so; false if none does.
+    pub(crate) fn make_a_filter(&self, goes_on: &dyn Fn() -> bool) -> bool {
         let Some((number, size)) = self.filterless.lock().pop() else { return false };
         let memory: usize = self.tables.iter().map(|(_, table)| table.late_filter_memory()).sum();
-        if memory < LATE_FILTER_BYTES_MAX {
+        // The usual policy takes ten bits for each key.
+        let keys = LATE_FILTER_BYTES_MAX.saturating_sub(memory) / 10 * 8;
+        if keys > 0 {
             // What cannot be read is for its readers to complain about.
-            let _ = self.get(number, size).and_then(|table| table.make_filter());
+            let table = self.get(number, size);
+            let _ = table.and_then(|table| table.make_filter(Limit { keys, goes_on }));
         }
         true
     }
@@ -139,6 +149,7 @@ mod tests {
     use crate::env::Env;
     use crate::env::site::Site;
     use crate::format::table::compress::Compression;
+    use crate::format::table::filter::BloomFilter;
     use crate::format::table::{GetOptions, TableBuilder, TableSettings};
     use crate::store::block_cache::BlockCache;
     use crate::store::local::LocalStore;
@@ -169,7 +180,8 @@ mod tests {
             size = builder.finish().unwrap().bytes;
         }
         let blocks = Arc::new(BlockCache::new(1 << 20));
-        let read = ReadSettings { order, filter: None, check_places: true };
+        let filter = Some(BloomFilter::new(10).into());
+        let read = ReadSettings { order, filter, check_places: true };
         (store.clone(), TableCache::new(store, read, blocks, tables_max), size)
     }
 
@@ -214,5 +226,30 @@ mod tests {
         assert!(error.is_corruption());
         assert!(error.file().unwrap().ends_with("000001.ldb"));
         assert!(cache.get(FileNumber(1), size).is_ok());
+    }
+
+    #[test]
+    fn filters_are_made_as_long_as_they_are_wanted_and_wishes_do_not_pile_up() {
+        let (_, cache, size) = cache(2, 8);
+        let table = cache.get(FileNumber(1), size).unwrap();
+        cache.want_filter(FileNumber(1), size);
+        assert!(cache.make_a_filter(&|| false) && table.late_filter_memory() == 0);
+        table.make_filter(Limit { keys: 0, goes_on: &|| true }).unwrap();
+        assert_eq!(table.late_filter_memory(), 0, "it holds a key too many");
+        cache.want_filter(FileNumber(1), size);
+        assert!(cache.make_a_filter(&|| true) && table.late_filter_memory() > 0);
+        let finds = |user: &[u8]| {
+            let key = InternalKey::new(user, SeqNo(1), ValueKind::Value);
+            let found = table.get(key.as_bytes(), GetOptions::default(), |_, _| ());
+            found.unwrap().is_some()
+        };
+        assert!(finds(&1_u64.to_be_bytes()));
+        let found = (0..8).filter(|&zeros| finds(&[0; 8][..zeros])).count();
+        assert!(found < 4, "without the filter each of 8 would find key 1, not only {found}");
+        cache.want_filter(FileNumber(3), size);
+        assert!(cache.make_a_filter(&|| true), "a table that is gone");
+        (0..3 * FILTERLESS_MAX).for_each(|_| cache.want_filter(FileNumber(2), size));
+        let made = std::iter::from_fn(|| cache.make_a_filter(&|| true).then_some(()));
+        assert_eq!(made.count(), FILTERLESS_MAX);
     }
 }

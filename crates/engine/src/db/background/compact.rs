@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::base::error::Result;
 use crate::base::event::Event;
 use crate::base::slot::Slot;
+use crate::base::sync::atomic::Ordering;
 use crate::compaction::Plan;
 use crate::compaction::closure::{self, Closed};
 use crate::compaction::executor::JobContext;
@@ -53,7 +54,8 @@ impl Core {
 
     /// With nothing else to do, makes a filter that reads have asked for.
     fn serve_reads(&self) -> Worked {
-        if self.tables.make_a_filter() { Worked::Yes } else { self.look_into_a_table() }
+        let goes_on = || !self.cancelled.load(Ordering::Relaxed);
+        if self.tables.make_a_filter(&goes_on) { Worked::Yes } else { self.look_into_a_table() }
     }
 
     /// With nothing else to do, learns how many deletions one more table holds: the manifest does not

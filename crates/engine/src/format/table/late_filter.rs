@@ -17,6 +17,17 @@ const SCANNED_BYTES_PER_SEARCH: u64 = 2 << 10;
 /// For small tables it is not worth the trouble earlier.
 const SEARCHES_MIN: u64 = 64;
 
+/// A policy may want all keys at once, and keys that share their beginnings may unfold to far more than the table has.
+const KEY_BYTES_MAX: usize = 64 << 20;
+
+/// How much is done for one filter.
+#[derive(Clone, Copy)]
+pub(crate) struct Limit<'a> {
+    pub(crate) keys: usize,
+    /// Asked for each key: false once the filter is not wanted any more.
+    pub(crate) goes_on: &'a dyn Fn() -> bool,
+}
+
 #[derive(Default)]
 pub(super) struct LateFilter {
     searches: AtomicU64,
@@ -42,13 +53,24 @@ impl LateFilter {
         searches == (file_bytes / SCANNED_BYTES_PER_SEARCH).max(SEARCHES_MIN)
     }
 
-    /// Makes the filter from all entries of the table.
-    pub(super) fn make(&self, policy: Filter, mut entries: TableIter) -> Result<()> {
+    /// Makes the filter from all entries of the table, unless they are too many, or `goes_on` ends it.
+    pub(super) fn make(
+        &self,
+        policy: Filter,
+        mut entries: TableIter,
+        limit: Limit<'_>,
+    ) -> Result<()> {
         let mut builder = FilterBlockBuilder::new(policy.clone(), FilterSpan::Table);
         builder.start_block(0);
+        let (mut keys, mut key_bytes) = (0, 0);
         entries.seek_to_first()?;
         while entries.valid() {
-            builder.add_key(user_key(entries.key()));
+            let key = user_key(entries.key());
+            (keys, key_bytes) = (keys + 1, key_bytes + key.len());
+            if keys > limit.keys || key_bytes > KEY_BYTES_MAX || !(limit.goes_on)() {
+                return Ok(());
+            }
+            builder.add_key(key);
             entries.next()?;
         }
         if let Some(filter) = FilterBlock::parse(policy, builder.finish()) {

@@ -42,6 +42,7 @@ mod tests;
 
 pub(crate) use builder::{TableBuilder, TableSettings};
 pub(crate) use iter::{ScanOptions, TableIter};
+pub(crate) use late_filter::Limit;
 pub(crate) use reader::{GetOptions, ReadSettings, Table};
 
 /// Bytes behind each block: the compression's id and the checksum.

@@ -20,7 +20,7 @@ use crate::format::table::filter_block::FilterBlock;
 use crate::format::table::handle::BlockHandle;
 use crate::format::table::index::Index;
 use crate::format::table::iter::{ScanOptions, TableIter};
-use crate::format::table::late_filter::LateFilter;
+use crate::format::table::late_filter::{LateFilter, Limit};
 use crate::format::table::parts::Parts;
 use crate::format::table::peek::{self, Scratch};
 use crate::format::table::properties::TableProperties;
@@ -152,10 +152,10 @@ impl Table {
             && self.late_filter.note_vain_search(self.file.len())
     }
 
-    /// Makes a filter in memory for a table that has none. Reads all of it.
-    pub(crate) fn make_filter(self: &Arc<Self>) -> Result<()> {
+    /// Makes a filter in memory for a table that has none. Reads all of it, within the limit.
+    pub(crate) fn make_filter(self: &Arc<Self>, limit: Limit<'_>) -> Result<()> {
         let Some(policy) = self.settings.filter.clone() else { return Ok(()) };
-        self.late_filter.make(policy, self.iter(ScanOptions::for_compaction()))
+        self.late_filter.make(policy, self.iter(ScanOptions::for_compaction()), limit)
     }
 
     /// What filters made in memory take.
