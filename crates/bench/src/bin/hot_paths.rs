@@ -151,6 +151,11 @@ fn puts(db: &Db, numbers: impl Iterator<Item = u64>) -> Result<()> {
 
 fn get_memtable(folder: &Path) -> Result<()> {
     let db = filled(folder, scattered().map(|number| number * 2))?;
+    // Gets between puts have the memtable indexed.
+    scattered().take(ENTRIES as usize / 8).try_for_each(|number| {
+        db.get(key(number * 2))?;
+        db.put(key(number * 2), value(number))
+    })?;
     gets(&db, OPERATIONS, 0, true)
 }
 

@@ -84,6 +84,11 @@ impl UserOrder {
         }
     }
 
+    #[inline]
+    pub(crate) fn is_bytewise(&self) -> bool {
+        matches!(self, UserOrder::Bytewise)
+    }
+
     pub(crate) fn name(&self) -> &str {
         self.comparator().name()
     }
@@ -117,7 +122,7 @@ impl InternalOrder {
 
     #[inline]
     pub(crate) fn is_bytewise(&self) -> bool {
-        matches!(self.user, UserOrder::Bytewise)
+        self.user.is_bytewise()
     }
 
     /// Both keys must be at least eight bytes; decoders check before they hand keys out.

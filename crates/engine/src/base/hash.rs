@@ -1,5 +1,5 @@
-//! LevelDB's 32-bit seeded hash (murmur-like). The Bloom filter's bits depend on it, so it is part
-//! of the table format.
+//! LevelDB's 32-bit seeded hash (murmur-like), on which the Bloom filter's bits depend, so that it is part of the table
+//! format; and a faster one for tables in memory.
 
 const MULTIPLIER: u32 = 0xc6a4_a793;
 
@@ -21,6 +21,27 @@ pub(crate) fn hash(bytes: &[u8], seed: u32) -> u32 {
     h
 }
 
+/// For memory only: nothing on disk may depend on it. Whoever knows the seed can make keys collide.
+#[inline]
+pub(crate) fn hash64(bytes: &[u8], seed: u64) -> u64 {
+    let (words, tail) = bytes.as_chunks::<8>();
+    let start = seed ^ bytes.len() as u64;
+    let mut h = words.iter().fold(start, |h, word| mix(h, u64::from_le_bytes(*word)));
+    if !tail.is_empty() {
+        let mut last = [0; 8];
+        last[..tail.len()].copy_from_slice(tail);
+        h = mix(h, u64::from_le_bytes(last));
+    }
+    h
+}
+
+/// Two words to one, each bit of which depends on all of theirs.
+#[inline]
+pub(crate) fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a ^ b ^ 0x9e37_79b9_7f4a_7c15) * u128::from(0xd6e8_feb8_6659_fd93_u64);
+    product as u64 ^ (product >> 64) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,5 +55,16 @@ mod tests {
         assert_eq!(hash(&[0xc3, 0x97], seed), 0x5b66_3814);
         assert_eq!(hash(&[0xe2, 0x99, 0xa5], seed), 0x323c_078f);
         assert_eq!(hash(&[0xe1, 0x80, 0xb9, 0x32], seed), 0xed21_633a);
+    }
+
+    #[test]
+    fn hashes_for_memory_spread() {
+        let mut low = [0; 64];
+        for number in 0..6400u32 {
+            low[hash64(format!("{number:016}").as_bytes(), 1) as usize % 64] += 1;
+        }
+        assert!(low.iter().all(|&count| (50..160).contains(&count)), "{low:?}");
+        assert_ne!(hash64(b"a", 1), hash64(b"a\0", 1));
+        assert_ne!(hash64(b"a", 1), hash64(b"a", 2));
     }
 }

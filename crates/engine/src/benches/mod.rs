@@ -54,7 +54,7 @@ impl Memtable {
     /// An empty one.
     #[expect(clippy::new_without_default, reason = "a default would tell nobody anything")]
     pub fn new() -> Self {
-        let (table, inserter) = MemTable::new(UserOrder::Bytewise, 1);
+        let (table, inserter) = MemTable::new(UserOrder::Bytewise, 4 << 20, 1);
         Memtable { table, inserter, seqno: 0 }
     }
 

@@ -28,6 +28,7 @@ use crate::db::write::wal::LogPlace;
 use crate::env::Env;
 use crate::env::fs::FileLock;
 use crate::format::filename::FileNumber;
+use crate::memtable::{Inserter, MemTable};
 use crate::store::TableStore;
 use crate::store::table_cache::TableCache;
 use crate::version::manifest_log::ManifestLog;
@@ -109,6 +110,12 @@ impl Core {
     pub(crate) fn set_floor(&self, floor: Floor) {
         self.floor_wal.store(floor.wal.0, Ordering::Relaxed);
         self.floor_seqno.store(floor.last_seqno.0, Ordering::Relaxed);
+    }
+
+    /// An empty memtable, for writes and reads.
+    pub(crate) fn new_memtable(&self) -> (Arc<MemTable>, Inserter) {
+        let order = self.settings.order.user.clone();
+        MemTable::new(order, self.settings.write_buffer_bytes, self.next_seed())
     }
 
     /// A seed for the next memtable's tower heights, so that a run is a function of `Env::seed`.

@@ -118,7 +118,7 @@ mod exhaustive {
     #[test]
     fn loom_a_switch_of_memtables_hides_nothing() {
         explore(|| {
-            let (old, mut inserter) = MemTable::new(UserOrder::Bytewise, 1);
+            let (old, mut inserter) = MemTable::new(UserOrder::Bytewise, 0, 1);
             let view = Arc::new(View::new(Arc::new(vec![Arc::clone(&old)])));
             let reader = {
                 let view = Arc::clone(&view);
@@ -136,7 +136,7 @@ mod exhaustive {
                 })
             };
             insert(&mut inserter, &view, 1);
-            let (fresh, mut inserter) = MemTable::new(UserOrder::Bytewise, 1);
+            let (fresh, mut inserter) = MemTable::new(UserOrder::Bytewise, 0, 1);
             view.publish(Arc::new(vec![fresh, old]));
             insert(&mut inserter, &view, 2);
             reader.join().unwrap();

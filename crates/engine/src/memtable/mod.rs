@@ -46,9 +46,10 @@ pub(crate) enum Found<'a> {
 }
 
 impl MemTable {
-    /// An empty memtable and its inserter. The shape of the search structure follows from `seed`.
-    pub(crate) fn new(order: UserOrder, seed: u64) -> (Arc<Self>, Inserter) {
-        let (list, writer) = SkipList::new(order, seed);
+    /// An empty memtable and its inserter. If it is to be read, `indexed_bytes` is the size that it may grow to: gets
+    /// then find the newest entries of keys by hash. The shape of the search structure follows from `seed`.
+    pub(crate) fn new(order: UserOrder, indexed_bytes: usize, seed: u64) -> (Arc<Self>, Inserter) {
+        let (list, writer) = SkipList::new(order, indexed_bytes, seed);
         let table = Arc::new(MemTable {
             list,
             entries: AtomicU64::new(0),

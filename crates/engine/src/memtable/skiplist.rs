@@ -15,6 +15,8 @@
 
 #![expect(unsafe_code, reason = "nodes of many sizes, linked in place, in memory of their own")]
 
+mod buckets;
+mod indexing;
 mod node;
 
 #[cfg(test)]
@@ -29,6 +31,8 @@ use crate::base::sync::lockless::Ordering::{Acquire, Relaxed, Release};
 use crate::base::sync::lockless::{AtomicPtr, AtomicUsize};
 use crate::memtable::arena::{Arena, Bump};
 use crate::memtable::window::{self, Window};
+use buckets::Looked;
+use indexing::{Index, Indexing};
 pub(super) use node::Entry;
 use node::{Header, Node, Target};
 
@@ -53,6 +57,8 @@ struct Shared {
     /// Where hints look, or null: a node without links that holds the base as its user key and the
     /// epoch as its tag. Stored by the writer, with `Release`; pairs with the load in `window`.
     window: AtomicPtr<Header>,
+    /// Where gets look first.
+    index: Index,
     arena: Arena,
 }
 
@@ -69,6 +75,9 @@ pub(super) struct Writer {
     splice: Splice,
     random: u64,
     entries: u64,
+    /// The highest so far: an entry with a higher one is the newest of its key.
+    last_tag: u64,
+    indexing: Indexing,
 }
 
 type Splice = [NonNull<Header>; HEIGHT_MAX];
@@ -77,22 +86,35 @@ type Splice = [NonNull<Header>; HEIGHT_MAX];
 unsafe impl Send for Writer {}
 
 impl SkipList {
-    /// An empty list and the one writer it will ever have. Heights are drawn from `seed`.
-    pub(super) fn new(order: UserOrder, seed: u64) -> (Self, Writer) {
+    /// An empty list and the one writer it will ever have. Heights are drawn from `seed`. One that is meant for
+    /// `indexed_bytes`, if they are not 0 and the order is the usual one, is indexed when it is searched often.
+    pub(super) fn new(order: UserOrder, indexed_bytes: usize, seed: u64) -> (Self, Writer) {
         let (arena, mut bump) = Arena::new();
         // SAFETY: the two were made together.
-        let head = unsafe { Node::new(&arena, &mut bump, HEIGHT_MAX, Entry::default()) }.pointer();
+        let head = unsafe { Node::new(&arena, &mut bump, HEIGHT_MAX, Entry::default()) };
+        let head = head.pointer();
+        let indexed_bytes = if order.is_bytewise() { indexed_bytes } else { 0 };
         let list = Arc::new(Shared {
             order,
             head,
             height: AtomicUsize::new(1),
             window: AtomicPtr::new(ptr::null_mut()),
+            index: Index::default(),
             arena,
         });
         // The generator needs a state other than 0, and likes one with many bits.
         let random = (seed ^ 0x9e37_79b9_7f4a_7c15).max(1);
         let splice = [head; HEIGHT_MAX];
-        (SkipList(Arc::clone(&list)), Writer { list, bump, splice, random, entries: 0 })
+        let writer = Writer {
+            list: Arc::clone(&list),
+            bump,
+            splice,
+            random,
+            entries: 0,
+            last_tag: 0,
+            indexing: Indexing::new(indexed_bytes, seed),
+        };
+        (SkipList(list), writer)
     }
 
     pub(super) fn used_bytes(&self) -> usize {
@@ -102,6 +124,12 @@ impl SkipList {
     /// The tag and the value of the newest entry of `user` with a tag of at most `tag`.
     #[inline]
     pub(super) fn newest(&self, user: &[u8], tag: u64) -> Option<(u64, &[u8])> {
+        // SAFETY: the list's nodes live as long as it does.
+        match unsafe { self.0.index.look(user) } {
+            Looked::Absent => return None,
+            Looked::Newest(node) if node.tag() <= tag => return Some((node.tag(), node.value())),
+            Looked::Newest(_) | Looked::Unknown => {}
+        }
         let node = self.0.first_not_before(user, tag)?;
         self.0.same(node.user(), user).then(|| (node.tag(), node.value()))
     }
@@ -127,6 +155,11 @@ impl Shared {
 
     fn first(&self) -> Option<Node<'_>> {
         self.next(self.node(self.head), 0).0
+    }
+
+    /// Is the node at which an entry of `user` goes in of the same key? Then it is newer.
+    fn has_newer(&self, before: NonNull<Header>, user: &[u8]) -> bool {
+        before != self.head && self.same(self.node(before).user(), user)
     }
 
     fn last(&self) -> Option<Node<'_>> {
@@ -237,6 +270,8 @@ impl Writer {
     pub(super) fn insert(&mut self, entry: Entry<'_>) -> bool {
         let list = &*self.list;
         let splice = &mut self.splice;
+        // Early, so that the cache miss passes during the search.
+        let bucket = list.index.bucket(entry.user);
         let target = list.target(entry.user, entry.tag);
         let next = match &list.order {
             UserOrder::Bytewise => list.descend_from(splice, &BytewiseComparator, target),
@@ -250,6 +285,9 @@ impl Writer {
             // Above the old height the splice has held the head since the beginning.
             list.height.store(height, Relaxed);
         }
+        // Replays may bring an entry behind newer ones.
+        let is_newest = entry.tag > self.last_tag || !list.has_newer(splice[0], entry.user);
+        self.last_tag = self.last_tag.max(entry.tag);
         // SAFETY: the list's arena and the bump were made together.
         let node = unsafe { Node::new(&list.arena, &mut self.bump, height, entry) };
         // From the bottom up, so that I2 holds for readers at every moment.
@@ -258,6 +296,12 @@ impl Writer {
             // `node` was made with it.
             unsafe { node.link_after(list.node(*before), level, target.hint) };
             *before = node.pointer();
+        }
+        let node = is_newest.then_some(node);
+        match bucket {
+            Some(bucket) => indexing::add_newest(bucket, node, next),
+            // SAFETY: the list keeps its nodes and its index, which have no others, together.
+            None => unsafe { self.indexing.go_on(list, node, next) },
         }
         self.entries += 1;
         if self.entries >= WINDOW_ENTRIES_MIN && self.entries.is_power_of_two() {

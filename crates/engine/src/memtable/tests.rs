@@ -8,6 +8,9 @@ use super::*;
 use crate::base::comparator::{Comparator, InternalOrder};
 use crate::base::key::{InternalKey, SEQNO_MAX, seqno_of, user_key};
 
+/// Few buckets, so that chains hold several keys.
+const INDEXED: usize = 2 << 10;
+
 /// The bytewise order backwards.
 struct Reverse;
 
@@ -59,7 +62,7 @@ fn users(table: &MemTable) -> Vec<Vec<u8>> {
 
 #[test]
 fn an_empty_table_finds_nothing() {
-    let (table, _inserter) = MemTable::new(UserOrder::Bytewise, 0);
+    let (table, _inserter) = MemTable::new(UserOrder::Bytewise, INDEXED, 0);
     assert!(table.is_empty());
     assert_eq!(table.first_seqno(), None);
     assert_eq!(table.get(b"", SEQNO_MAX), None);
@@ -76,7 +79,7 @@ fn an_empty_table_finds_nothing() {
 
 #[test]
 fn a_get_sees_the_newest_entry_up_to_its_seqno() {
-    let (table, mut inserter) = MemTable::new(UserOrder::Bytewise, 0);
+    let (table, mut inserter) = MemTable::new(UserOrder::Bytewise, INDEXED, 0);
     put(&mut inserter, 10, b"key", b"first");
     delete(&mut inserter, 20, b"key");
     put(&mut inserter, 30, b"key", b"");
@@ -94,7 +97,7 @@ fn a_get_sees_the_newest_entry_up_to_its_seqno() {
 
 #[test]
 fn an_entry_added_twice_is_there_once() {
-    let (table, mut inserter) = MemTable::new(UserOrder::Bytewise, 0);
+    let (table, mut inserter) = MemTable::new(UserOrder::Bytewise, INDEXED, 0);
     put(&mut inserter, 1, b"a", b"kept");
     put(&mut inserter, 2, b"b", b"");
     let bytes = table.approximate_bytes();
@@ -109,7 +112,7 @@ fn an_entry_added_twice_is_there_once() {
 
 #[test]
 fn the_numbers_add_up() {
-    let (table, mut inserter) = MemTable::new(UserOrder::Bytewise, 0);
+    let (table, mut inserter) = MemTable::new(UserOrder::Bytewise, INDEXED, 0);
     put(&mut inserter, 7, b"b", b"1");
     delete(&mut inserter, 5, b"a");
     put(&mut inserter, 6, b"c", b"2");
@@ -141,7 +144,7 @@ fn keys_that_share_their_leading_bytes_are_told_apart() {
     ];
     for order in [UserOrder::Bytewise, reverse()] {
         for filling in ["", "a", "aaaaaaaa", "zz"] {
-            let (table, mut inserter) = MemTable::new(order.clone(), 1);
+            let (table, mut inserter) = MemTable::new(order.clone(), INDEXED, 1);
             let mut model: Vec<Vec<u8>> =
                 (0..100).map(|n| format!("{filling}{:03}", n * 37 % 100).into_bytes()).collect();
             model.extend(awkward.iter().rev().map(|key| key.to_vec()));
@@ -159,7 +162,7 @@ fn keys_that_share_their_leading_bytes_are_told_apart() {
 
 #[test]
 fn keys_that_compare_equal_are_one_key() {
-    let (table, mut inserter) = MemTable::new(UserOrder::Custom(Arc::new(IgnoreCase)), 1);
+    let (table, mut inserter) = MemTable::new(UserOrder::Custom(Arc::new(IgnoreCase)), INDEXED, 1);
     for (at, key) in (1..).zip([&b"Key"[..], b"other", b"KEY"]) {
         put(&mut inserter, at, key, key);
     }
@@ -170,7 +173,7 @@ fn keys_that_compare_equal_are_one_key() {
 
 #[test]
 fn an_iterator_outlives_the_table_and_sees_what_comes() {
-    let (table, mut inserter) = MemTable::new(UserOrder::Bytewise, 0);
+    let (table, mut inserter) = MemTable::new(UserOrder::Bytewise, INDEXED, 0);
     put(&mut inserter, 1, b"b", b"1");
     let mut iter = table.iter();
     iter.seek_to_first().unwrap();
@@ -197,15 +200,21 @@ fn user() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+type Write = (SeqNo, (Vec<u8>, bool));
+
 /// Holds a table against a list sorted in the internal order: scans both ways, seeks, gets.
-fn check(order: &UserOrder, writes: &[(Vec<u8>, bool)], probes: &[(Vec<u8>, u64)], seed: u64) {
-    let (table, mut inserter) = MemTable::new(order.clone(), seed);
+fn check(order: &UserOrder, writes: &[Write], probes: &[(Vec<u8>, u64)], seed: u64) {
+    let is_searched = !seed.is_multiple_of(4);
+    let (table, mut inserter) = MemTable::new(order.clone(), INDEXED, seed);
     let mut model: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-    for (seqno, (user, is_value)) in (1..).zip(writes) {
+    for (seqno, (user, is_value)) in writes {
         let kind = if *is_value { ValueKind::Value } else { ValueKind::Deletion };
         let value = if *is_value { format!("v{seqno}").into_bytes() } else { Vec::new() };
-        assert!(inserter.add(SeqNo(seqno), kind, user, &value));
-        model.push((InternalKey::new(user, SeqNo(seqno), kind).into_bytes(), value));
+        assert!(inserter.add(*seqno, kind, user, &value));
+        // The table is indexed if it is searched.
+        let found = is_searched.then(|| table.get(user, SEQNO_MAX));
+        assert!(found.is_none_or(|found| found.is_some()));
+        model.push((InternalKey::new(user, *seqno, kind).into_bytes(), value));
     }
     let internal = InternalOrder::new(order.clone());
     model.sort_by(|a, b| internal.compare(&a.0, &b.0));
@@ -243,8 +252,14 @@ proptest! {
     fn is_a_sorted_list(
         writes in proptest::collection::vec((user(), any::<bool>()), 0..400),
         probes in proptest::collection::vec((user(), 0_u64..400), 20),
+        turn in 0_usize..400,
         seed in any::<u64>(),
     ) {
+        let mut writes: Vec<Write> = (1..).map(SeqNo).zip(writes).collect();
+        check(&UserOrder::Bytewise, &writes, &probes, seed);
+        // As logs may be replayed, older writes behind newer ones.
+        let turn = turn.min(writes.len());
+        writes.rotate_left(turn);
         check(&UserOrder::Bytewise, &writes, &probes, seed);
         check(&reverse(), &writes, &probes, seed);
     }

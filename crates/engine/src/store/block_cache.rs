@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use quick_cache::sync::{self, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
+use crate::base::hash::mix;
 use crate::format::table::cache::{Cache, CacheKey, CachedBlock};
 
 /// Shards are no smaller than this, so that blocks with large values fit in, ..
@@ -176,9 +177,7 @@ impl BuildHasher for Mixer {
 impl Hasher for Mixer {
     #[inline]
     fn write_u64(&mut self, number: u64) {
-        let product = u128::from(self.0 ^ number ^ 0x9e37_79b9_7f4a_7c15)
-            * u128::from(0xd6e8_feb8_6659_fd93_u64);
-        self.0 = (product as u64) ^ (product >> 64) as u64;
+        self.0 = mix(self.0, number);
     }
 
     fn write(&mut self, bytes: &[u8]) {

@@ -23,7 +23,7 @@ fn options(env: &Env) -> Options {
     Options {
         create_if_missing: true,
         env: env.clone(),
-        write_buffer_size: 64 << 10,
+        write_buffer_size: 128 << 10,
         info_log: false,
         ..Default::default()
     }

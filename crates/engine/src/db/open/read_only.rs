@@ -56,7 +56,7 @@ fn try_open(dir: &Path, options: &Options) -> Result<Option<Core>> {
     let recovered = recover::recover(&*fs, dir, &settings.order, &graveyard)?;
     let files = Files::list(&*fs, dir)?;
     let listeners = Listeners::new(options.listeners.clone());
-    let (memtable, _) = MemTable::new(settings.order.user.clone(), options.env.seed);
+    let (memtable, _) = MemTable::new(settings.order.user.clone(), 0, options.env.seed);
     let prepared = (settings, listeners, None);
     let mut core = assemble(dir, options.clone(), prepared, graveyard, memtable);
     check_logs(&*fs, dir, &recovered, &files.wals())?;

@@ -55,7 +55,8 @@ pub(crate) fn create(
     (settings, listeners, lock): Prepared,
 ) -> Result<Core> {
     let graveyard = Arc::new(Graveyard::new());
-    let (memtable, inserter) = MemTable::new(settings.order.user.clone(), options.env.seed);
+    let (order, bytes) = (settings.order.user.clone(), settings.write_buffer_bytes);
+    let (memtable, inserter) = MemTable::new(order, bytes, options.env.seed);
     let files = Files::list(&*options.env.file_system, dir)?;
     files.check_no_remains(&*options.env.file_system, dir)?;
     let next_file = files.next_number(dir, FIRST_FILE)?;
@@ -78,7 +79,7 @@ pub(crate) fn recover(
     let files = Files::list(&*fs, dir)?;
     check_logs(&*fs, dir, &recovered, &files.wals())?;
     let next_file = files.next_number(dir, recovered.next_file)?;
-    let (memtable, _) = MemTable::new(settings.order.user.clone(), options.env.seed);
+    let (memtable, _) = MemTable::new(settings.order.user.clone(), 0, options.env.seed);
     let mut core = assemble(dir, options, (settings, listeners, Some(lock)), graveyard, memtable);
     check_tables(core.store.list()?, dir, &recovered.version)?;
     core.next_file = AtomicU64::new(next_file);
@@ -110,7 +111,7 @@ fn replay_into_tables(
     let (mut inserter, report) = replay.run(wals)?;
     if !core.options.reuse_logs {
         flush(inserter.table())?;
-        (_, inserter) = MemTable::new(core.settings.order.user.clone(), core.next_seed());
+        (_, inserter) = core.new_memtable();
     }
     let change = Change { added, removed: Vec::new() };
     let version = builder::apply(&core.settings.order, &recovered.version, change)?;

@@ -75,7 +75,8 @@ impl<'a> WalReplay<'a> {
         dir: &'a Path,
         sink: &'a mut Sink<'a>,
     ) -> Self {
-        let (_, inserter) = MemTable::new(settings.order.clone(), settings.seed);
+        let (_, inserter) =
+            MemTable::new(settings.order.clone(), settings.memtable_bytes, settings.seed);
         let report = RecoveryReport::default();
         WalReplay {
             settings,
@@ -282,7 +283,7 @@ impl<'a> WalReplay<'a> {
         (self.sink)(self.inserter.table())?;
         self.settings.seed = self.settings.seed.wrapping_add(1);
         let order = self.settings.order.clone();
-        (_, self.inserter) = MemTable::new(order, self.settings.seed);
+        (_, self.inserter) = MemTable::new(order, self.settings.memtable_bytes, self.settings.seed);
         Ok(())
     }
 }

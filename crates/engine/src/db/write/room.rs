@@ -13,7 +13,6 @@ use crate::db::core::Core;
 use crate::db::state::{Logged, State};
 use crate::db::write::committer::Committer;
 use crate::db::write::wal::Wal;
-use crate::memtable::MemTable;
 
 impl Core {
     /// Returns when the memtable may take the write.
@@ -110,7 +109,7 @@ impl Core {
     pub(crate) fn switch_memtable(&self, committer: &mut Committer) -> Result<()> {
         let number = self.new_file_number();
         let wal = Wal::create(&self.log_place(), number)?;
-        let (table, inserter) = MemTable::new(self.settings.order.user.clone(), self.next_seed());
+        let (table, inserter) = self.new_memtable();
         committer.close_flushed(self.floor().wal);
         let old = std::mem::replace(&mut committer.wal, wal);
         if old.needs_sync() {

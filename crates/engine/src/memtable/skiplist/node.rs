@@ -4,7 +4,7 @@
 //! **Layout**, one allocation, which a [`Node`] points into the middle of:
 //!
 //! ```text
-//!  link h-1 | ... | link 1 | link 0 | key bytes u32 | value bytes u32 | user key | tag | value
+//!  link h-1 | ... | link 1 | link 0 | bucket link | key bytes u32 | value bytes u32 | user key | tag | value
 //!                                   ^ the node's address
 //! ```
 //!
@@ -56,6 +56,8 @@ pub(super) struct Node<'a>(NonNull<Header>, PhantomData<&'a Arena>);
 /// What a node's address points to.
 #[repr(C)]
 pub(super) struct Header {
+    /// Stored before the node is first reached through its bucket.
+    next_in_bucket: AtomicPtr<Header>,
     key_bytes: u32,
     value_bytes: u32,
     /// Stands for all that is written once, so that Loom sees who reads it too early.
@@ -86,6 +88,7 @@ impl<'a> Node<'a> {
         let Entry { user, tag, value } = entry;
         let key_bytes = user.len() + TAG_BYTES;
         let header = Header {
+            next_in_bucket: AtomicPtr::default(),
             key_bytes: u32::try_from(key_bytes).expect("writes reject longer keys on entry"),
             value_bytes: u32::try_from(value.len()).expect("writes reject longer values on entry"),
             #[cfg(loom)]
@@ -163,6 +166,20 @@ impl<'a> Node<'a> {
         link.hint.store(hint, Relaxed);
         // Pairs with the `Acquire` in `next`: publishes all that is stored above.
         link.next.store(self.0.as_ptr(), Release);
+    }
+
+    /// A node that came to the bucket before this one.
+    #[inline]
+    pub(super) fn next_in_bucket(self) -> Option<NonNull<Header>> {
+        // `Relaxed`: whoever got here through the bucket sees all that was stored before it got there.
+        NonNull::new(self.header().next_in_bucket.load(Relaxed))
+    }
+
+    /// Only while the node is not in its bucket. Only one thread does this.
+    #[inline]
+    pub(super) fn set_next_in_bucket(self, next: Option<NonNull<Header>>) {
+        let next = next.map_or(ptr::null_mut(), NonNull::as_ptr);
+        self.header().next_in_bucket.store(next, Relaxed);
     }
 
     #[inline]

@@ -5,6 +5,9 @@
 use super::*;
 use crate::base::key::{InternalKey, SeqNo};
 
+/// Few buckets, so that chains have several keys.
+const INDEXED: usize = 4 << 10;
+
 fn add(writer: &mut Writer, user: &[u8], tag: u64) -> bool {
     writer.insert(Entry { user, tag, value: &tag.to_le_bytes() })
 }
@@ -34,7 +37,7 @@ mod plain {
 
     #[test]
     fn lookups_agree_with_a_set() {
-        let (list, mut writer) = SkipList::new(UserOrder::Bytewise, 301);
+        let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, 301);
         let mut model = BTreeSet::new();
         let mut random = 1000;
         let range = 1000;
@@ -65,7 +68,7 @@ mod plain {
     /// Several rising streams, falling runs and repeats move the splice in every way.
     #[test]
     fn the_splice_finds_its_place_from_anywhere() {
-        let (list, mut writer) = SkipList::new(UserOrder::Bytewise, 1);
+        let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, 1);
         let mut model = BTreeSet::new();
         let rising = (0..100).flat_map(|n| [n, 10_000 + n, 5_000 + n]);
         let falling = (200..300).rev();
@@ -163,7 +166,7 @@ mod plain {
 
     #[test]
     fn snapshots_hold_without_threads() {
-        let (list, mut writer) = SkipList::new(UserOrder::Bytewise, 7);
+        let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, 7);
         let (published, mut random) = (Published::default(), 1);
         for _ in 0..if cfg!(miri) { 30 } else { 300 } {
             scan(&list, &published);
@@ -177,7 +180,7 @@ mod plain {
         let rounds = if cfg!(miri) { 1 } else { 8 };
         let writes = if cfg!(miri) { 60 } else { 3_000 };
         for seed in 0..rounds {
-            let (list, mut writer) = SkipList::new(UserOrder::Bytewise, seed);
+            let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, seed);
             let (published, done) = (Published::default(), AtomicBool::new(false));
             std::thread::scope(|scope| {
                 for reader in 0..2 {
@@ -218,7 +221,7 @@ mod exhaustive {
     fn explore(users: &'static [&'static [u8]], look: fn(&SkipList, &[&[u8]], usize)) {
         for seed in [1, 5] {
             explore_schedules(move || {
-                let (list, mut writer) = SkipList::new(UserOrder::Bytewise, seed);
+                let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, seed);
                 assert!(add(&mut writer, b"base1", 1) && add(&mut writer, b"base9", 1));
                 let published = Arc::new(AtomicU64::new(0));
                 let reader = {

@@ -71,5 +71,5 @@ impl<'a> Spill<'a> {
 }
 
 fn empty(settings: &Settings) -> Inserter {
-    MemTable::new(settings.order.user.clone(), 0).1
+    MemTable::new(settings.order.user.clone(), 0, 0).1
 }

@@ -1,0 +1,109 @@
+//! A hash table over the nodes of a list: a get finds the newest entry of its key without a search.
+//!
+//! Each bucket is a chain of nodes, the last one added first.
+//!
+//! **Invariants.**
+//! - B1: once the table is complete, the newest entry of every key is in its bucket's chain, in front of any other of
+//!   the key's entries there; or the chain is longer than anyone looks.
+//! - B2: what a chain is made of is in the list already.
+//!
+//! **Concurrency.** One thread adds, all may look. A bucket's head is stored with `Release` and loaded with `Acquire`;
+//! whatever lies behind it was there before.
+
+use std::ptr::NonNull;
+
+use crate::base::hash::hash64;
+use crate::base::sync::lockless::AtomicPtr;
+use crate::base::sync::lockless::Ordering::{Acquire, Relaxed, Release};
+use crate::memtable::skiplist::node::{Header, Node};
+
+/// An entry with its node takes about as much, if it is small.
+const ENTRY_BYTES_USUAL: usize = 128;
+/// Takes 8 MiB.
+const BUCKETS_MAX: usize = 1 << 20;
+/// A longer chain is slower than a search. Only keys that were chosen to collide make such.
+const CHAIN_MAX: usize = if cfg!(loom) { 3 } else { 24 };
+
+pub(super) struct Buckets {
+    /// A power of two of them.
+    heads: Box<[AtomicPtr<Header>]>,
+    seed: u64,
+}
+
+/// What a chain tells of a key.
+pub(super) enum Looked<'a> {
+    Newest(Node<'a>),
+    Absent,
+    /// The list must be searched.
+    Unknown,
+}
+
+impl Buckets {
+    /// For a list that will grow to so many bytes.
+    pub(super) fn new(list_bytes: usize, seed: u64) -> Self {
+        let usual = (list_bytes / ENTRY_BYTES_USUAL).max(1).next_power_of_two();
+        let buckets = if cfg!(loom) { 2 } else { usual.min(BUCKETS_MAX) };
+        Buckets { heads: empty(buckets), seed }
+    }
+
+    #[inline]
+    pub(super) fn of(&self, user: &[u8]) -> &AtomicPtr<Header> {
+        &self.heads[hash64(user, self.seed) as usize & (self.heads.len() - 1)]
+    }
+
+    /// # Safety
+    /// The nodes that were added live as long as this.
+    #[inline]
+    pub(super) unsafe fn look(&self, user: &[u8]) -> Looked<'_> {
+        // Pairs with the `Release` in `add`.
+        let mut at = NonNull::new(self.of(user).load(Acquire));
+        for _ in 0..CHAIN_MAX {
+            let Some(pointer) = at else { return Looked::Absent };
+            // SAFETY: only `add` stores heads, and links lead to what once was one; the caller promises the rest.
+            let node = unsafe { Node::from_pointer(pointer) };
+            if node.user() == user {
+                return Looked::Newest(node);
+            }
+            at = node.next_in_bucket();
+        }
+        Looked::Unknown
+    }
+}
+
+/// Puts `node` in front of a bucket, with `behind` behind it: the first node there, or the one behind that.
+#[inline]
+pub(super) fn add(bucket: &AtomicPtr<Header>, node: Node<'_>, behind: Option<NonNull<Header>>) {
+    node.set_next_in_bucket(behind);
+    bucket.store(node.pointer().as_ptr(), Release);
+}
+
+/// The first node of a bucket, for the thread that adds.
+#[inline]
+pub(super) fn first(bucket: &AtomicPtr<Header>) -> Option<NonNull<Header>> {
+    NonNull::new(bucket.load(Relaxed))
+}
+
+/// Brings a bucket near: its miss then passes during the search of the list.
+#[inline]
+pub(super) fn prefetch(bucket: &AtomicPtr<Header>) {
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: it is a hint, and reads nothing that the program sees.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(bucket).cast()) };
+    }
+    let _ = bucket;
+}
+
+/// Memory that is never touched if few entries come: most of it is not even the process's then.
+#[cfg(not(loom))]
+fn empty(buckets: usize) -> Box<[AtomicPtr<Header>]> {
+    let zeroed = Box::<[AtomicPtr<Header>]>::new_zeroed_slice(buckets);
+    // SAFETY: an `AtomicPtr` has the representation of a pointer, and all zeros are the null pointer.
+    unsafe { zeroed.assume_init() }
+}
+
+#[cfg(loom)]
+fn empty(buckets: usize) -> Box<[AtomicPtr<Header>]> {
+    std::iter::repeat_with(AtomicPtr::default).take(buckets).collect()
+}

@@ -1,0 +1,168 @@
+//! When a list gets its hash table, and how: a list that is only written to goes without, for each insertion would
+//! touch a bucket far from all else.
+//!
+//! Readers count their searches, the writer looks now and then. Once they are many beside its insertions, it makes the
+//! table: what it inserts from then on goes in, and with each insertion a few of the older nodes do. When it is through,
+//! the table is shown to the readers.
+
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+
+use crate::base::sync::lockless::AtomicPtr;
+use crate::base::sync::lockless::Ordering::Relaxed;
+use crate::memtable::skiplist::Shared;
+use crate::memtable::skiplist::buckets::{self, Buckets, Looked};
+use crate::memtable::skiplist::node::{Header, Node};
+
+/// At every so many insertions the writer looks for searches.
+const LOOK_EVERY: u32 = match () {
+    () if cfg!(loom) => 1,
+    () if cfg!(test) => 8,
+    () => 64,
+};
+/// So many of them since the last look are worth an index.
+const SEARCHES_MIN: u32 = if cfg!(loom) { 0 } else { LOOK_EVERY / 2 };
+/// Older nodes that go in with each insertion.
+const CATCH_UP: usize = if cfg!(any(loom, test)) { 1 } else { 16 };
+
+/// The readers' side.
+#[derive(Default)]
+pub(super) struct Index {
+    /// There once it is complete.
+    buckets: OnceLock<Buckets>,
+    /// Searches of the list since the writer's last look, not counted further than it needs. Orders nothing.
+    searches: AtomicU32,
+}
+
+impl Index {
+    /// # Safety
+    /// The nodes that were added live as long as this.
+    #[inline]
+    pub(super) unsafe fn look(&self, user: &[u8]) -> Looked<'_> {
+        if let Some(buckets) = self.buckets.get() {
+            // SAFETY: the caller's promise.
+            return unsafe { buckets.look(user) };
+        }
+        let searches = self.searches.load(Relaxed);
+        if searches < SEARCHES_MIN {
+            // Threads that count at the same time may count once.
+            self.searches.store(searches + 1, Relaxed);
+        }
+        Looked::Unknown
+    }
+
+    /// Where a key belongs, once the index is complete.
+    #[inline]
+    pub(super) fn bucket(&self, user: &[u8]) -> Option<&AtomicPtr<Header>> {
+        let bucket = self.buckets.get()?.of(user);
+        buckets::prefetch(bucket);
+        Some(bucket)
+    }
+}
+
+/// The writer's side, until the index is complete.
+pub(super) enum Indexing {
+    /// There will be none.
+    Never,
+    NotYet {
+        list_bytes: usize,
+        seed: u64,
+        /// Insertions until the next look.
+        left: u32,
+    },
+    Begun {
+        buckets: Box<Buckets>,
+        /// Older nodes from here on are not in yet.
+        rest: Option<NonNull<Header>>,
+    },
+}
+
+impl Indexing {
+    pub(super) fn new(list_bytes: usize, seed: u64) -> Self {
+        if list_bytes == 0 {
+            return Indexing::Never;
+        }
+        Indexing::NotYet { list_bytes, seed, left: LOOK_EVERY }
+    }
+
+    /// After an insertion; `newest` is its node if that is the newest of its key, and `next` follows in the list.
+    ///
+    /// # Safety
+    /// `list` is always the same, and what `Index::look` is asked of.
+    #[inline]
+    pub(super) unsafe fn go_on(
+        &mut self,
+        list: &Shared,
+        newest: Option<Node<'_>>,
+        next: Option<Node<'_>>,
+    ) {
+        match self {
+            Indexing::Never => {}
+            Indexing::NotYet { left, .. } if *left > 1 => *left -= 1,
+            Indexing::NotYet { .. } => self.begin_if_wanted(list),
+            // SAFETY: the caller's promise.
+            Indexing::Begun { .. } => unsafe { self.catch_up(list, newest, next) },
+        }
+    }
+
+    #[cold]
+    fn begin_if_wanted(&mut self, list: &Shared) {
+        let Indexing::NotYet { list_bytes, seed, left } = self else { return };
+        if list.index.searches.load(Relaxed) >= SEARCHES_MIN {
+            let buckets = Box::new(Buckets::new(*list_bytes, *seed));
+            *self = Indexing::Begun { buckets, rest: list.first().map(Node::pointer) };
+        } else {
+            list.index.searches.store(0, Relaxed);
+            *left = LOOK_EVERY;
+        }
+    }
+
+    /// # Safety
+    /// As of [`go_on`](Self::go_on).
+    #[cold]
+    unsafe fn catch_up(&mut self, list: &Shared, newest: Option<Node<'_>>, next: Option<Node<'_>>) {
+        let Indexing::Begun { buckets, rest } = self else { return };
+        if let Some(newest) = newest {
+            add_newest(buckets.of(newest.user()), Some(newest), next);
+        }
+        for _ in 0..CATCH_UP {
+            let Some(pointer) = *rest else { break };
+            let node = list.node(pointer);
+            // SAFETY: the list's nodes live as long as it does.
+            let looked = unsafe { buckets.look(node.user()) };
+            // Of a key's entries the newest comes first in the list; if one is here, it is that or a newer one. And
+            // where the chain is too long, nobody will look for this one there.
+            if matches!(looked, Looked::Absent) {
+                let bucket = buckets.of(node.user());
+                buckets::add(bucket, node, buckets::first(bucket));
+            }
+            *rest = list.next(node, 0).0.map(Node::pointer);
+        }
+        if rest.is_none()
+            && let Indexing::Begun { buckets, .. } = std::mem::replace(self, Indexing::Never)
+        {
+            let _ = list.index.buckets.set(*buckets); // It is set here only.
+        }
+    }
+}
+
+/// Adds a new node, if there is one, the newest of its key. `next` follows in the list: if it was the newest of the key
+/// until now and is the first in the bucket, the new one takes its place, so that a key that is written over and over
+/// does not fill the chain.
+#[inline]
+pub(super) fn add_newest(
+    bucket: &AtomicPtr<Header>,
+    newest: Option<Node<'_>>,
+    next: Option<Node<'_>>,
+) {
+    let Some(newest) = newest else { return };
+    let first = buckets::first(bucket);
+    let behind = match next {
+        Some(next) if first == Some(next.pointer()) && next.user() == newest.user() => {
+            next.next_in_bucket()
+        }
+        _ => first,
+    };
+    buckets::add(bucket, newest, behind);
+}
