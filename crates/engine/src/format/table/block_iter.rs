@@ -71,7 +71,7 @@ impl BlockIter {
     #[inline]
     fn step_to(&mut self, at: usize) -> Result<()> {
         self.valid = false;
-        let Some(CachedBlock { block }) = self.block.as_deref() else { return Ok(()) };
+        let Some(CachedBlock { block, .. }) = self.block.as_deref() else { return Ok(()) };
         if at >= block.entries_end() {
             return Ok(());
         }
@@ -86,7 +86,7 @@ impl BlockIter {
     /// Moves to the last entry that starts before `until`.
     fn step_before(&mut self, until: usize) -> Result<()> {
         self.invalidate();
-        let Some(CachedBlock { block }) = self.block.as_deref() else { return Ok(()) };
+        let Some(CachedBlock { block, .. }) = self.block.as_deref() else { return Ok(()) };
         let Some(start) = last_restart_before(block, until) else { return Ok(()) };
         if let Err(error) = self.interval.parse(block, start, until) {
             self.interval.clear();
@@ -127,7 +127,7 @@ impl InternalIterator for BlockIter {
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.invalidate();
-        let Some(CachedBlock { block }) = self.block.as_deref() else { return Ok(()) };
+        let Some(CachedBlock { block, .. }) = self.block.as_deref() else { return Ok(()) };
         if let Some((at, entry)) = block.find(&self.order, target, &mut self.key)? {
             self.at = at;
             self.value = entry.value;

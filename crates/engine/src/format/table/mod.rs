@@ -21,6 +21,7 @@ pub(crate) mod block_iter;
 pub(crate) mod builder;
 pub(crate) mod cache;
 pub(crate) mod compress;
+mod directory;
 pub(crate) mod dump;
 pub(crate) mod fetch;
 pub(crate) mod filter;

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
-use crate::base::key::user_key;
+use crate::base::key::{tag_of, user_key};
 use crate::env::fs::RandomAccessFile;
-use crate::format::table::block::{self, Block, Matcher};
+use crate::format::table::block::{self, Block, Entry, Matcher};
 use crate::format::table::cache::{Cache, CacheKey, CachedBlock};
+use crate::format::table::directory::Told;
 use crate::format::table::fetch::{self, Verify};
 use crate::format::table::filter::Filter;
 use crate::format::table::filter_block::FilterBlock;
@@ -74,6 +75,33 @@ thread_local! {
     static KEY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// Calls `read` with the thread's memory for a key.
+#[inline]
+fn with_key<R>(read: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    let mut key = KEY.take();
+    let result = read(&mut key);
+    if key.capacity() <= KEY_BYTES_KEPT {
+        KEY.set(key);
+    }
+    result
+}
+
+/// Calls `found` with an entry of the key `user`, whose tag its suffix holds.
+#[inline]
+fn at_entry<R>(
+    block: &Block,
+    entry: Entry,
+    user: &[u8],
+    found: impl FnOnce(&[u8], &[u8]) -> R,
+) -> R {
+    with_key(|key| {
+        key.clear();
+        key.extend_from_slice(user);
+        key.extend_from_slice(&tag_of(block.slice(entry.suffix)).to_le_bytes());
+        found(key, block.slice(entry.value))
+    })
+}
+
 impl Table {
     /// Reads and checks what lies behind the data. Errors name the file.
     pub(crate) fn open(
@@ -127,21 +155,55 @@ impl Table {
         }
         // An entry with this user key cannot begin the next block: separators between blocks have
         // lesser user keys than the block behind, unless they are the last key before it.
-        let cached = match self.cached(handle) {
-            Some(cached) => cached,
+        match self.cached(handle) {
+            Some(cached) => self.get_in(&cached, handle, target, found),
             None if !options.fill_cache || !self.admits(handle) => {
-                return self.peek(index, handle, target, options.verify.into(), found);
+                self.peek(index, handle, target, options.verify.into(), found)
             }
-            None => self.read(index, handle, options)?,
-        };
-        let mut key = KEY.take();
-        let result = cached.block.find(&self.settings.order, target, &mut key);
-        let result = result
-            .map(|entry| entry.map(|(_, entry)| found(&key, cached.block.slice(entry.value))));
-        if key.capacity() <= KEY_BYTES_KEPT {
-            KEY.set(key);
+            None => self.search(&*self.read(index, handle, options)?, handle, target, found),
         }
+    }
+
+    /// As [`get`](Self::get), in a block that was in the cache.
+    #[inline(never)] // What comes before it is then small enough to be compiled into the search of the levels.
+    fn get_in<R>(
+        &self,
+        cached: &Arc<CachedBlock>,
+        handle: BlockHandle,
+        target: &[u8],
+        found: impl FnOnce(&[u8], &[u8]) -> R,
+    ) -> Result<Option<R>> {
+        if self.settings.order.is_bytewise() {
+            match cached.look_up(target) {
+                Told::At(entry) => {
+                    return Ok(Some(at_entry(&cached.block, entry, user_key(target), found)));
+                }
+                Told::Absent => return Ok(None),
+                Told::Unclear => self.note_hit(handle, cached),
+            }
+        }
+        self.search(cached, handle, target, found)
+    }
+
+    fn search<R>(
+        &self,
+        cached: &CachedBlock,
+        handle: BlockHandle,
+        target: &[u8],
+        found: impl FnOnce(&[u8], &[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let result = with_key(|key| {
+            let entry = cached.block.find(&self.settings.order, target, key)?;
+            Ok(entry.map(|(_, entry)| found(key, cached.block.slice(entry.value))))
+        });
         result.map_err(|error| self.in_block(error, handle))
+    }
+
+    #[inline]
+    fn note_hit(&self, handle: BlockHandle, cached: &Arc<CachedBlock>) {
+        if cached.note_hit() {
+            self.cache.insert(self.cache_key(handle), cached.clone(), cached.charge());
+        }
     }
 
     /// Counts a get that found nothing here. True once: when it is time to [make](Self::make_filter) a filter.
