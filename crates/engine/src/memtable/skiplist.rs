@@ -82,7 +82,7 @@ pub(super) struct Writer {
 
 type Splice = [NonNull<Header>; HEIGHT_MAX];
 
-// SAFETY: the pointers of `splice` lead into the list that the writer shares, which is `Sync`.
+// SAFETY: the pointers of `splice` and `indexing` lead into the list that the writer shares, which is `Sync`.
 unsafe impl Send for Writer {}
 
 impl SkipList {
