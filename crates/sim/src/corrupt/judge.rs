@@ -194,10 +194,13 @@ impl Trial<'_> {
         }
     }
 
-    /// As recovery copies a log with `reuse_logs`: the one that this replaces may never have been.
-    fn repeats_the_log_before(&self, name: &str, new: &[u8]) -> bool {
-        let before = self.specimen.named(Kind::Wal).take_while(|log| *log != name).last();
-        before.and_then(|log| self.specimen.file(log)).is_some_and(|log| log.starts_with(new))
+    /// True if the log with this damage is nothing but the beginning of the one before it, which is `other`.
+    fn repeats_the_log_before(&self, other: usize) -> bool {
+        let (name, before) = &self.specimen.files[other];
+        let follows = self.specimen.named(Kind::Wal).skip_while(|log| log != name).nth(1);
+        let damaged = self.case.damage.bytes(self.specimen, self.case.file);
+        follows == Some(&self.specimen.files[self.case.file].0)
+            && damaged.is_some_and(|damaged| before.starts_with(&damaged))
     }
 
     /// True if `verify` can see this damage.
@@ -209,12 +212,16 @@ impl Trial<'_> {
             Damage::Remove | Damage::Folder => !matches!(self.label, Label::Tail { .. }),
             Damage::None | Damage::Extra { .. } | Damage::FromTwin => false,
             Damage::Doubled(_) | Damage::Garbage { .. } => !in_records,
+            // As recovery copies a log with `reuse_logs`: the one it replaces may never have been.
+            Damage::CopyOf(other) if kind == Kind::Wal => !self.repeats_the_log_before(*other),
+            Damage::Stale { of: Some(other), .. }
+                if kind == Kind::Wal && self.repeats_the_log_before(*other) =>
+            {
+                false
+            }
             damage => {
                 let new = damage.bytes(self.specimen, self.case.file).unwrap_or_default();
                 let Some(changed) = first_difference(old, &new) else { return false };
-                if kind == Kind::Wal && self.repeats_the_log_before(name, &new) {
-                    return false;
-                }
                 !in_records || leaves_a_trace(&stretches(old), changed, &new)
             }
         }
