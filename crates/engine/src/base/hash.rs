@@ -35,7 +35,7 @@ pub(crate) fn hash64(bytes: &[u8], seed: u64) -> u64 {
     h
 }
 
-/// Two words to one, each bit of which depends on all of theirs.
+/// Mixes two words into one.
 #[inline]
 pub(crate) fn mix(a: u64, b: u64) -> u64 {
     let product = u128::from(a ^ b ^ 0x9e37_79b9_7f4a_7c15) * u128::from(0xd6e8_feb8_6659_fd93_u64);

@@ -69,7 +69,7 @@ impl Core {
 
     fn memory_usage(&self) -> u64 {
         let pinned = self.view.load();
-        let memtables = pinned.memtables().map(|table| table.approximate_bytes() as u64);
+        let memtables = pinned.memtables().map(|table| table.memory() as u64);
         self.settings.block_cache.total_charge() + memtables.sum::<u64>()
     }
 

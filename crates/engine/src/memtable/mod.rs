@@ -83,6 +83,11 @@ impl MemTable {
         self.list.used_bytes()
     }
 
+    /// What the table takes: its entries, and its index if it has one.
+    pub(crate) fn memory(&self) -> usize {
+        self.approximate_bytes() + self.list.index_bytes()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.entries() == 0
     }

@@ -123,6 +123,18 @@ fn the_numbers_add_up() {
     assert!((100_000..100_400).contains(&(table.approximate_bytes() - before)));
 }
 
+#[test]
+fn only_a_table_that_is_searched_while_it_fills_is_indexed() {
+    for is_searched in [true, false] {
+        let (table, mut inserter) = MemTable::new(UserOrder::Bytewise, INDEXED, 1);
+        for seqno in 1..100_u64 {
+            put(&mut inserter, seqno, &seqno.to_be_bytes(), b"value");
+            assert!(!is_searched || table.get(&1_u64.to_be_bytes(), SEQNO_MAX).is_some());
+        }
+        assert_eq!(table.memory() > table.approximate_bytes(), is_searched);
+    }
+}
+
 /// A hundred entries come first, so that hints are in use when the awkward keys arrive.
 #[test]
 fn keys_that_share_their_leading_bytes_are_told_apart() {

@@ -46,6 +46,10 @@ impl Buckets {
         Buckets { heads: empty(buckets), seed }
     }
 
+    pub(super) fn memory(&self) -> usize {
+        size_of_val(&*self.heads)
+    }
+
     #[inline]
     pub(super) fn of(&self, user: &[u8]) -> &AtomicPtr<Header> {
         &self.heads[hash64(user, self.seed) as usize & (self.heads.len() - 1)]

@@ -24,7 +24,11 @@ const LOOK_EVERY: u32 = match () {
 /// So many of them since the last look are worth an index.
 const SEARCHES_MIN: u32 = if cfg!(loom) { 0 } else { LOOK_EVERY / 2 };
 /// Older nodes that go in with each insertion.
-const CATCH_UP: usize = if cfg!(any(loom, test)) { 1 } else { 16 };
+const CATCH_UP: usize = match () {
+    () if cfg!(loom) => 1,
+    () if cfg!(test) => 2,
+    () => 16,
+};
 
 /// The readers' side.
 #[derive(Default)]
@@ -50,6 +54,10 @@ impl Index {
             self.searches.store(searches + 1, Relaxed);
         }
         Looked::Unknown
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.buckets.get().map_or(0, Buckets::memory)
     }
 
     /// Where a key belongs, once the index is complete.
