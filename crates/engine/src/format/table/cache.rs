@@ -19,7 +19,7 @@ pub struct CacheKey {
 /// A directory is made when a block is hit for this time: what it saves has about paid for it then.
 const HITS_TO_DIRECTORY: u8 = 4;
 
-/// A block as caches hold it: verified, uncompressed, never changing.
+/// A block as caches hold it: verified, uncompressed, its content never changing.
 pub struct CachedBlock {
     pub(crate) block: Block,
     hits: AtomicU8,
@@ -74,7 +74,8 @@ impl std::fmt::Debug for CachedBlock {
 
 /// Keeps blocks that were read, up to a capacity. Databases may share one.
 ///
-/// Called on every read, from many threads at once: a hit should neither wait nor allocate. To
+/// Called on every read, from many threads at once: a hit should neither wait nor allocate. A block that
+/// is hit often is inserted once more, with a higher charge. To
 /// forget a block at any time is always right.
 pub trait Cache: Send + Sync {
     /// The block, if it is here.

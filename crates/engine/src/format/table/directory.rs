@@ -15,6 +15,8 @@ use crate::format::table::block::{Block, Entry};
 const WORD_BYTES: usize = size_of::<u64>();
 /// Keys that share their beginnings may unfold to far more than the block: then it gets no directory.
 const KEY_BYTES_PER_BLOCK_BYTE: usize = 4;
+/// Nor does a block of smaller entries than that, on average: its directory would be larger than half of it.
+const ENTRY_BYTES_MIN: usize = 34;
 
 pub(super) struct Directory(Box<[u64]>);
 
@@ -29,7 +31,7 @@ pub(super) enum Told {
 }
 
 impl Directory {
-    /// Of a block whose entries are whole and have keys with tags, and not too long ones.
+    /// Of a block whose entries are whole and have keys with tags, neither long ones that share much nor many.
     pub(super) fn of(block: &Block) -> Option<Self> {
         let (mut starts, mut keys, mut ends) = (Vec::new(), Vec::new(), Vec::new());
         let (mut at, mut key) = (0, Vec::new());
@@ -39,7 +41,8 @@ impl Directory {
             starts.push(u32::try_from(at).ok()?);
             keys.extend_from_slice(user_key(&key));
             ends.push(keys.len());
-            if keys.len() > KEY_BYTES_PER_BLOCK_BYTE * block.entries_end() {
+            let is_large = keys.len() > KEY_BYTES_PER_BLOCK_BYTE * block.entries_end();
+            if is_large || ENTRY_BYTES_MIN * starts.len() > block.entries_end() {
                 return None;
             }
             at = entry.value.end;
@@ -163,7 +166,8 @@ mod tests {
 
     fn block(keys: &[InternalKey], restart_interval: usize) -> Block {
         let mut builder = BlockBuilder::new(restart_interval);
-        keys.iter().for_each(|key| builder.add(key.as_bytes(), key.as_bytes()));
+        keys.iter()
+            .for_each(|key| builder.add(key.as_bytes(), &[key.as_bytes(), &[7; 20]].concat()));
         Block::new(builder.finish().to_vec()).unwrap()
     }
 
@@ -226,12 +230,17 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_unfold_or_are_broken_get_none() {
+    fn blocks_that_unfold_or_are_broken_or_hold_tiny_entries_get_none() {
         let mut builder = BlockBuilder::new(usize::MAX);
         for seqno in (0..100).rev() {
             let key = InternalKey::new(&[b'k'; 1000], SeqNo(seqno), ValueKind::Value);
             builder.add(key.as_bytes(), b"");
         }
+        assert!(Directory::of(&Block::new(builder.finish().to_vec()).unwrap()).is_none());
+        let tiny: Vec<_> =
+            (0..100u8).map(|n| InternalKey::new(&[n], SeqNo(1), ValueKind::Value)).collect();
+        let mut builder = BlockBuilder::new(16);
+        tiny.iter().for_each(|key| builder.add(key.as_bytes(), b"value"));
         assert!(Directory::of(&Block::new(builder.finish().to_vec()).unwrap()).is_none());
         let broken = vec![0xff, 9, 9, 9, 0, 0, 0, 0, 1, 0, 0, 0];
         assert!(Directory::of(&Block::new(broken).unwrap()).is_none());

@@ -129,7 +129,7 @@ impl Table {
     /// checks that its user key is the one sought. If no entry at or behind `target` has that user
     /// key, the answer may be `None` although greater entries follow.
     ///
-    /// When the block is in the cache, allocates nothing.
+    /// When the block is in the cache, allocates nothing, but for the one hit that gives the block its directory.
     #[inline]
     pub(crate) fn get<R>(
         &self,

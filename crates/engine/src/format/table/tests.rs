@@ -191,6 +191,40 @@ fn mixed(count: usize) -> Entries {
     entries
 }
 
+/// From the fourth hit on, gets go by the block's directory.
+#[test]
+fn gets_from_blocks_that_are_hit_often_find_the_same() {
+    for order in orders() {
+        let mut entries = mixed(300);
+        entries.extend((0..300).map(|at| entry(format!("plain {at:06}"), 9, [b'v'; 50])));
+        let entries = sorted(&order, entries);
+        let settings = settings(&order);
+        let (file, _) = build(&settings, &entries);
+        let table = open(&settings, &file).unwrap();
+        let reads_when_cached = |round: usize, before: usize| round == 0 || file.reads() == before;
+        for round in 0..8 {
+            let before = file.reads();
+            for (key, value) in &entries {
+                let get = |target: &[u8]| {
+                    let own = |key: &[u8], value: &[u8]| (key.to_vec(), value.to_vec());
+                    let found = table.get(target, GetOptions::default(), own).unwrap();
+                    found.filter(|(key, _)| user_key(key) == user_key(target))
+                };
+                assert_eq!(get(key), Some((key.clone(), value.clone())), "round {round}");
+                let user = user_key(key);
+                let newest = entries.iter().find(|(key, _)| user_key(key) == user);
+                assert_eq!(get(InternalKey::seek_to(user, SEQNO_MAX).as_bytes()).as_ref(), newest);
+                assert_eq!(get(InternalKey::seek_to(user, SeqNo(1)).as_bytes()), None);
+                let absent = [user, &b"\0"[..]].concat();
+                if !entries.iter().any(|(key, _)| user_key(key) == absent) {
+                    assert_eq!(get(InternalKey::seek_to(&absent, SEQNO_MAX).as_bytes()), None);
+                }
+            }
+            assert!(reads_when_cached(round, before));
+        }
+    }
+}
+
 /// Checks every way of moving against the sorted list itself.
 fn check_iter(iter: &mut dyn InternalIterator, order: &InternalOrder, entries: &Entries) {
     let at = |iter: &dyn InternalIterator| (iter.key().to_vec(), iter.value().to_vec());
