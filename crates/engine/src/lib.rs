@@ -124,7 +124,7 @@ pub use env::site::Site;
 pub use env::threads::{Lane, Threads};
 pub use format::batch::{BatchOp, WriteBatch};
 pub use format::filename::FileNumber;
-pub use format::table::cache::{Cache, CacheKey, CachedBlock};
+pub use format::table::cache::{Cache, CachedBlock, Shelf};
 pub use format::table::compress::Compression;
 pub use format::table::filter::{BloomFilter, FilterPolicy};
 pub use store::block_cache::BlockCache;

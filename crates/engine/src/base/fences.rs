@@ -78,7 +78,7 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 
 /// The first eight bytes; missing ones count as zero.
 #[inline]
-fn prefix(key: &[u8]) -> u64 {
+pub(crate) fn prefix(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {
         Some(bytes) => u64::from_be_bytes(*bytes),
         None => {

@@ -13,7 +13,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 pub(crate) use std::sync::{LazyLock, OnceLock};
 
-pub(crate) use swap::Swap;
+pub(crate) use swap::{Swap, SwapOption};
 
 /// Explorers have many threads on one of the system's, and the next schedule must not find what the
 /// last one left.

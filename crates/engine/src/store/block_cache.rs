@@ -1,23 +1,29 @@
-//! The built-in block cache: sharded, weighed in bytes, and cheap to hit. Databases make a private
-//! one unless their options share one.
+//! The built-in block cache: it says which blocks stay on the tables' shelves, weighed in bytes. Databases make a
+//! private one unless their options share one.
 //!
-//! **Concurrency.** A hit takes its shard's lock shared and marks the block with an atomic; only
-//! inserting and erasing take it exclusively. Blocks that are asked for again outlive those of a
-//! single scan (a CLOCK-like policy), where LevelDB's strict LRU would let a scan wash them out.
+//! **Eviction.** Each shard has a queue of the places that it filled. Who is first in line goes, unless the block was
+//! used since it was there last: then it goes to the end of the line (CLOCK, with up to a few uses remembered). Hits
+//! know nothing of this but to count themselves in the block.
 //!
-//! **Admission.** Once the cache is full, a point read keeps a block only if another has missed it not
-//! long before: keeping costs memory, an eviction and a few locks, and most blocks that are read once
-//! are not read again before they would be gone.
+//! **Admission.** Once the cache is full, a read keeps a block only if another has missed it not long before:
+//! keeping costs memory, an eviction and a lock, and most blocks that are read once are not read again before they
+//! would be gone. Scans, too, wash nothing out that way, where LevelDB's strict LRU lets them.
+//!
+//! **Invariants.** What lies at a place is changed with its shard's lock held, and by nobody else. The note of a block
+//! at its place is what the shard's weight has of it.
+//!
+//! **Concurrency.** Hits come by no lock of the cache. Keeping takes one shard's.
 
-use std::hash::{BuildHasher, Hasher};
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 
-use quick_cache::sync::{self, DefaultLifecycle};
-use quick_cache::{OptionsBuilder, Weighter};
-
 use crate::base::hash::mix;
-use crate::format::table::cache::{Cache, CacheKey, CachedBlock};
+use crate::base::sync::{Mutex, Rank};
+use crate::format::table::cache::{Cache, CachedBlock, Shelf};
 
 /// Shards are no smaller than this, so that blocks with large values fit in, ..
 const SHARD_BYTES_MIN: usize = 1 << 20;
@@ -25,8 +31,8 @@ const SHARD_BYTES_MIN: usize = 1 << 20;
 const SHARDS_MAX: usize = 16;
 /// For sizing tables only: about what a block of 4 KiB takes.
 const BLOCK_BYTES_USUAL: usize = 4 << 10;
-
-type Shards = sync::Cache<CacheKey, Kept, ByCharge, Mixer, DefaultLifecycle<CacheKey, Kept>>;
+/// So many blocks in use may pass before one goes all the same: a lock is held meanwhile.
+const REPRIEVES_MAX: usize = 32;
 
 /// A block cache of fixed capacity, to be shared by databases: `Arc<BlockCache>`.
 ///
@@ -34,17 +40,189 @@ type Shards = sync::Cache<CacheKey, Kept, ByCharge, Mixer, DefaultLifecycle<Cach
 /// than a shard (a sixteenth of the capacity, but at least 1 MiB or the whole capacity) is not
 /// kept.
 pub struct BlockCache {
-    /// None: capacity 0, nothing is kept.
-    shards: Option<Shards>,
+    /// A power of two of them. Empty: nothing is kept.
+    shards: Box<[Shard]>,
     misses: RecentMisses,
-    /// Inserted so far, to look at the weight now and then.
-    inserted: AtomicU64,
-    is_full: AtomicBool,
     last_id: AtomicU64,
 }
 
-/// Looking at the weight takes all shards' locks: it is done at one insertion in so many.
-const WEIGHED_EVERY: u64 = 16;
+impl BlockCache {
+    /// A cache of so many bytes; 0 turns caching off.
+    pub fn new(capacity_bytes: usize) -> Self {
+        let shards = match capacity_bytes {
+            0 => 0,
+            bytes => 1 << (bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX).ilog2(),
+        };
+        let capacity = capacity_bytes.checked_div(shards).unwrap_or_default() as u64;
+        BlockCache {
+            shards: std::iter::repeat_with(|| Shard::new(capacity)).take(shards).collect(),
+            misses: RecentMisses::new(capacity_bytes),
+            last_id: AtomicU64::new(0),
+        }
+    }
+
+    /// None if nothing is kept.
+    fn shard(&self, hash: u64) -> Option<&Shard> {
+        self.shards.get((hash >> 32) as usize & self.shards.len().wrapping_sub(1))
+    }
+}
+
+/// The numbers come from this process, so no one can aim for collisions.
+fn hash_of(shelf: &Shelf, place: usize) -> u64 {
+    mix(mix(0, shelf.id()), place as u64)
+}
+
+impl Cache for BlockCache {
+    fn keep(&self, shelf: &Arc<Shelf>, place: usize, block: Arc<CachedBlock>) {
+        if let Some(shard) = self.shard(hash_of(shelf, place)) {
+            shard.keep(shelf, place, block);
+        }
+    }
+
+    fn admits(&self, shelf: &Shelf, place: usize) -> bool {
+        let hash = hash_of(shelf, place);
+        let shard = self.shard(hash);
+        shard.is_some_and(|shard| !shard.is_full.load(Relaxed) || self.misses.note(hash))
+    }
+
+    fn clear(&self, shelf: &Shelf) {
+        for place in (0..shelf.places()).filter(|place| shelf.is_filled(*place)) {
+            if let Some(shard) = self.shard(hash_of(shelf, place)) {
+                shard.change(|queue| queue.remove(shelf, place));
+            }
+        }
+    }
+
+    fn total_charge(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.queue.lock().weight).sum()
+    }
+
+    fn new_id(&self) -> u64 {
+        // Only uniqueness counts, which a single atomic has in any order.
+        self.last_id.fetch_add(1, Relaxed) + 1
+    }
+
+    fn prune(&self) {
+        self.shards.iter().for_each(|shard| shard.change(Queue::prune));
+    }
+}
+
+impl std::fmt::Debug for BlockCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let capacity: u64 = self.shards.iter().map(|shard| shard.capacity).sum();
+        f.debug_struct("BlockCache")
+            .field("capacity", &capacity)
+            .field("total_charge", &self.total_charge())
+            .finish()
+    }
+}
+
+struct Shard {
+    capacity: u64,
+    queue: Mutex<Queue>,
+    /// By the last change.
+    is_full: AtomicBool,
+}
+
+impl Shard {
+    fn new(capacity: u64) -> Self {
+        let queue = Mutex::new(Rank::Leaf, Queue::default());
+        Shard { capacity, queue, is_full: AtomicBool::new(false) }
+    }
+
+    fn keep(&self, shelf: &Arc<Shelf>, place: usize, block: Arc<CachedBlock>) {
+        if block.charge() <= self.capacity {
+            self.change(|queue| {
+                queue.insert(shelf, place, block);
+                queue.evict_down_to(self.capacity);
+            });
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Queue)) {
+        let mut queue = self.queue.lock();
+        change(&mut queue);
+        self.is_full.store(queue.weight >= self.capacity / 8 * 7, Relaxed);
+    }
+}
+
+/// The places that a shard has filled, in the order of their turns.
+#[derive(Default)]
+struct Queue {
+    /// Some may have been emptied since.
+    line: VecDeque<Filled>,
+    /// Blocks at places in the line.
+    blocks: usize,
+    weight: u64,
+}
+
+struct Filled {
+    shelf: Arc<Shelf>,
+    place: usize,
+}
+
+impl Queue {
+    fn insert(&mut self, shelf: &Arc<Shelf>, place: usize, block: Arc<CachedBlock>) {
+        block.set_note(block.charge());
+        self.weight += block.note();
+        match shelf.put(place, block) {
+            Some(old) => self.weight -= old.note(),
+            None => {
+                self.blocks += 1;
+                self.line.push_back(Filled { shelf: Arc::clone(shelf), place });
+            }
+        }
+    }
+
+    fn remove(&mut self, shelf: &Shelf, place: usize) {
+        if let Some(block) = shelf.take(place) {
+            self.weight -= block.note();
+            self.blocks -= 1;
+            self.drop_empty_places();
+        }
+    }
+
+    fn evict_down_to(&mut self, capacity: u64) {
+        let mut reprieves = REPRIEVES_MAX;
+        while self.weight > capacity
+            && let Some(filled) = self.line.pop_front()
+        {
+            let used = match filled.shelf.look(filled.place).as_deref() {
+                Some(Some(block)) => Some(block.take_use()),
+                _ => None,
+            };
+            match used {
+                Some(true) if reprieves > 0 => {
+                    reprieves -= 1;
+                    self.line.push_back(filled);
+                }
+                Some(_) => self.remove(&filled.shelf, filled.place),
+                None => {}
+            }
+        }
+    }
+
+    /// Places of closed tables must not pile up where nothing is evicted.
+    fn drop_empty_places(&mut self) {
+        if self.line.len() / 2 > self.blocks {
+            self.line.retain(|filled| filled.shelf.is_filled(filled.place));
+        }
+    }
+
+    fn prune(&mut self) {
+        let (blocks, weight) = (&mut self.blocks, &mut self.weight);
+        self.line.retain(|Filled { shelf, place }| {
+            let block = shelf.look(*place);
+            let block = block.as_deref().and_then(Option::as_ref);
+            let stays = block.is_some_and(|block| Arc::strong_count(block) > 1);
+            if !stays && let Some(block) = shelf.take(*place) {
+                *weight -= block.note();
+                *blocks -= 1;
+            }
+            stays
+        });
+    }
+}
 
 /// Remembers about as many misses as blocks fit, each by a part of its hash.
 struct RecentMisses(Box<[AtomicU16]>);
@@ -56,8 +234,7 @@ impl RecentMisses {
     }
 
     /// True if this miss is remembered already. A wrong yes or no costs little.
-    fn note(&self, key: CacheKey) -> bool {
-        let hash = Mixer::default().hash_one(key);
+    fn note(&self, hash: u64) -> bool {
         let mark = (hash as u16).max(1);
         let place = (hash >> 16) as usize & (self.0.len() - 1);
         let Some(place) = self.0.get(place) else { return true };
@@ -66,250 +243,5 @@ impl RecentMisses {
             place.store(mark, Relaxed);
         }
         again
-    }
-}
-
-#[derive(Clone)]
-struct Kept {
-    block: Arc<CachedBlock>,
-    charge: u64,
-}
-
-impl BlockCache {
-    /// A cache of so many bytes; 0 turns caching off.
-    pub fn new(capacity_bytes: usize) -> Self {
-        BlockCache {
-            shards: (capacity_bytes > 0).then(|| shards(capacity_bytes)),
-            misses: RecentMisses::new(capacity_bytes),
-            inserted: AtomicU64::new(0),
-            is_full: AtomicBool::new(capacity_bytes == 0),
-            last_id: AtomicU64::new(0),
-        }
-    }
-}
-
-fn shards(capacity_bytes: usize) -> Shards {
-    let shards = (capacity_bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
-    // Rounded down, for the crate would round up to a power of two.
-    let shards = 1 << shards.ilog2();
-    let options = OptionsBuilder::new()
-        .shards(shards)
-        .weight_capacity(capacity_bytes as u64)
-        .estimated_items_capacity((capacity_bytes / BLOCK_BYTES_USUAL).max(32 * shards))
-        .build()
-        .expect("capacity and estimate are given, which is all the builder asks for");
-    Shards::with_options(options, ByCharge, Mixer::default(), DefaultLifecycle::default())
-}
-
-impl Cache for BlockCache {
-    fn get(&self, key: CacheKey) -> Option<Arc<CachedBlock>> {
-        Some(self.shards.as_ref()?.get(&key)?.block)
-    }
-
-    fn insert(&self, key: CacheKey, block: Arc<CachedBlock>, charge: u64) {
-        if let Some(shards) = &self.shards {
-            shards.insert(key, Kept { block, charge });
-            if self.inserted.fetch_add(1, Relaxed).is_multiple_of(WEIGHED_EVERY) {
-                let is_full = shards.weight() >= shards.capacity() / 8 * 7;
-                self.is_full.store(is_full, Relaxed);
-            }
-        }
-    }
-
-    fn admits(&self, key: CacheKey) -> bool {
-        self.shards.is_some() && (!self.is_full.load(Relaxed) || self.misses.note(key))
-    }
-
-    fn erase(&self, key: CacheKey) {
-        if let Some(shards) = &self.shards {
-            shards.remove(&key);
-        }
-    }
-
-    fn total_charge(&self) -> u64 {
-        self.shards.as_ref().map_or(0, Shards::weight)
-    }
-
-    fn new_id(&self) -> u64 {
-        // Only uniqueness counts, which a single atomic has in any order.
-        self.last_id.fetch_add(1, Relaxed) + 1
-    }
-
-    fn prune(&self) {
-        if let Some(shards) = &self.shards {
-            shards.retain(|_, kept| Arc::strong_count(&kept.block) > 1);
-        }
-    }
-}
-
-impl std::fmt::Debug for BlockCache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let capacity = self.shards.as_ref().map_or(0, Shards::capacity);
-        f.debug_struct("BlockCache")
-            .field("capacity", &capacity)
-            .field("total_charge", &self.total_charge())
-            .finish()
-    }
-}
-
-#[derive(Clone)]
-struct ByCharge;
-
-impl Weighter<CacheKey, Kept> for ByCharge {
-    fn weight(&self, _: &CacheKey, kept: &Kept) -> u64 {
-        kept.charge.max(1) // The crate lets weightless entries stay for ever.
-    }
-}
-
-/// Mixes the two numbers of a key; they come from this process, so no one can aim for collisions.
-#[derive(Clone, Default)]
-pub(crate) struct Mixer(u64);
-
-impl BuildHasher for Mixer {
-    type Hasher = Mixer;
-
-    #[inline]
-    fn build_hasher(&self) -> Mixer {
-        Mixer(0)
-    }
-}
-
-impl Hasher for Mixer {
-    #[inline]
-    fn write_u64(&mut self, number: u64) {
-        self.0 = mix(self.0, number);
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::format::table::block::Block;
-
-    const CAPACITY: usize = 1000;
-
-    /// Blocks are told by their size.
-    fn block(id: usize) -> Arc<CachedBlock> {
-        Arc::new(CachedBlock::new(Block::new(vec![0; id + 4]).unwrap()))
-    }
-
-    fn key(offset: u64) -> CacheKey {
-        CacheKey { table_id: 1, offset }
-    }
-
-    fn id_of(cache: &BlockCache, offset: u64) -> Option<usize> {
-        cache.get(key(offset)).map(|cached| cached.block.memory() - 4)
-    }
-
-    #[test]
-    fn hit_miss_replace_erase() {
-        let cache = BlockCache::new(CAPACITY);
-        assert_eq!(id_of(&cache, 100), None);
-        cache.insert(key(100), block(101), 1);
-        cache.insert(key(200), block(201), 1);
-        assert_eq!((id_of(&cache, 100), id_of(&cache, 200)), (Some(101), Some(201)));
-        assert!(cache.get(CacheKey { table_id: 2, offset: 100 }).is_none());
-        cache.insert(key(100), block(102), 1);
-        assert_eq!(id_of(&cache, 100), Some(102));
-        assert_eq!(cache.total_charge(), 2);
-        cache.erase(key(100));
-        cache.erase(key(100));
-        assert_eq!((id_of(&cache, 100), id_of(&cache, 200)), (None, Some(201)));
-    }
-
-    #[test]
-    fn blocks_outlive_their_place_in_the_cache() {
-        let cache = BlockCache::new(CAPACITY);
-        cache.insert(key(1), block(11), 1);
-        let held = cache.get(key(1)).unwrap();
-        cache.erase(key(1));
-        assert_eq!(held.block.memory(), 15);
-    }
-
-    #[test]
-    fn what_is_used_outlives_a_scan() {
-        let cache = BlockCache::new(CAPACITY);
-        for offset in 0..CAPACITY as u64 {
-            cache.insert(key(offset), block(1), 1);
-        }
-        cache.insert(key(5_000), block(101), 1);
-        for offset in 0..4 * CAPACITY as u64 {
-            assert_eq!(id_of(&cache, 5_000), Some(101), "after {offset} others");
-            cache.insert(key(10_000 + offset), block(1), 1);
-        }
-        let scanned = 10_000..10_000 + 4 * CAPACITY as u64;
-        let kept = scanned.filter(|&offset| id_of(&cache, offset).is_some()).count();
-        assert!(kept < CAPACITY / 2, "{kept} blocks of the scan pushed others out");
-    }
-
-    #[test]
-    fn weights_bound_the_whole() {
-        let cache = BlockCache::new(CAPACITY);
-        for offset in 0..2 * CAPACITY as u64 {
-            cache.insert(key(offset), block(1), if offset % 2 == 0 { 1 } else { 10 });
-            assert!(cache.total_charge() <= CAPACITY as u64);
-        }
-        assert!(cache.total_charge() > CAPACITY as u64 / 2);
-        cache.insert(key(7_000), block(1), CAPACITY as u64 + 1);
-        assert_eq!(id_of(&cache, 7_000), None);
-    }
-
-    #[test]
-    fn capacity_zero_keeps_nothing() {
-        let cache = BlockCache::new(0);
-        cache.insert(key(1), block(1), 1);
-        assert_eq!((id_of(&cache, 1), cache.total_charge()), (None, 0));
-    }
-
-    #[test]
-    fn a_full_cache_admits_what_is_missed_again() {
-        let cache = BlockCache::new(1 << 20);
-        assert!(cache.admits(key(1)), "there is room");
-        for offset in 0..4096 {
-            cache.insert(key(offset << 12), block(1000), 1000);
-        }
-        assert!(!cache.admits(key(1)) && cache.admits(key(1)));
-        // Misses of very many others wash it out.
-        let admitted = (1..100_000u64).filter(|n| cache.admits(key(n * 4099))).count();
-        assert!(!cache.admits(key(1)) && admitted < 100, "{admitted} admitted by mistake");
-        assert!(!BlockCache::new(0).admits(key(1)));
-    }
-
-    #[test]
-    fn prune_spares_what_is_held() {
-        let cache = BlockCache::new(CAPACITY);
-        cache.insert(key(1), block(100), 1);
-        cache.insert(key(2), block(200), 1);
-        let _held = cache.get(key(1)).unwrap();
-        cache.prune();
-        assert_eq!((id_of(&cache, 1), id_of(&cache, 2)), (Some(100), None));
-    }
-
-    #[test]
-    fn ids_are_never_repeated() {
-        let cache = BlockCache::new(CAPACITY);
-        assert_ne!(cache.new_id(), cache.new_id());
-    }
-
-    #[test]
-    fn keys_spread_over_the_shards() {
-        let cache = BlockCache::new(16 << 20);
-        let shards = cache.shards.as_ref().unwrap();
-        let mut counts = [0; 16];
-        for at in 0..16_000u64 {
-            counts[shards.shard_index(&CacheKey { table_id: at % 7, offset: at * 4096 })] += 1;
-        }
-        assert!(counts.iter().all(|&count| (700..1300).contains(&count)), "{counts:?}");
     }
 }

@@ -4,25 +4,57 @@
 //! **Concurrency.** A hit takes a shard's lock shared. Two threads that miss at the same time may
 //! both open the table; one of the two is kept, and both serve.
 
+use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
 use quick_cache::sync::{Cache as Shards, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, UnitWeighter};
 
 use crate::base::error::{Error, Result};
+use crate::base::hash::mix;
 use crate::base::sync::{Mutex, Rank};
 use crate::env::fs::RandomAccessFile;
 use crate::format::filename::FileNumber;
 use crate::format::table::cache::Cache;
 use crate::format::table::{Limit, ReadSettings, Table};
 use crate::store::TableStore;
-use crate::store::block_cache::Mixer;
 
 /// With many tables, locks are shared out; with few, exact eviction counts more.
 const TABLES_PER_SHARD_MIN: usize = 128;
 const SHARDS_MAX: usize = 8;
 
 type Tables = Shards<u64, Arc<Table>, UnitWeighter, Mixer, DefaultLifecycle<u64, Arc<Table>>>;
+
+/// The numbers come from this process, so no one can aim for collisions.
+#[derive(Clone, Default)]
+struct Mixer(u64);
+
+impl BuildHasher for Mixer {
+    type Hasher = Mixer;
+
+    #[inline]
+    fn build_hasher(&self) -> Mixer {
+        Mixer(0)
+    }
+}
+
+impl Hasher for Mixer {
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        self.0 = mix(self.0, number);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 pub(crate) struct TableCache {
     store: Arc<dyn TableStore>,

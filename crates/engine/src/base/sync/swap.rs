@@ -8,6 +8,32 @@ use std::sync::Arc;
 
 pub(crate) use kind::Swap;
 
+/// As [`Swap`], of a value that may be missing. One of the lock-free structures that are one step to explorers.
+pub(crate) struct SwapOption<T>(arc_swap::ArcSwapOption<T>);
+
+impl<T> SwapOption<T> {
+    /// Cheap, for a short look.
+    #[inline]
+    pub(crate) fn load(&self) -> impl Deref<Target = Option<Arc<T>>> + use<T> {
+        self.0.load()
+    }
+
+    #[inline]
+    pub(crate) fn load_full(&self) -> Option<Arc<T>> {
+        self.0.load_full()
+    }
+
+    pub(crate) fn swap(&self, value: Option<Arc<T>>) -> Option<Arc<T>> {
+        self.0.swap(value)
+    }
+}
+
+impl<T> Default for SwapOption<T> {
+    fn default() -> Self {
+        SwapOption(arc_swap::ArcSwapOption::empty())
+    }
+}
+
 #[cfg(not(any(loom, shuttle)))]
 mod kind {
     use super::{Arc, Deref};

@@ -17,7 +17,7 @@
 use std::ops::Range;
 
 use crate::base::coding::Reader;
-use crate::base::comparator::{InternalOrder, UserOrder};
+use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::fences::common_prefix;
 use crate::base::key::{TAG_BYTES, split, tag_of};
@@ -25,6 +25,7 @@ use crate::format::table::spare;
 
 const RESTART_BYTES: usize = size_of::<u32>();
 
+#[derive(Clone)]
 pub(crate) struct Block {
     bytes: Vec<u8>,
     entries_end: usize,
@@ -62,14 +63,6 @@ impl Entry {
         let whole = value_end <= end;
         whole.then_some(Entry { shared, suffix: suffix_at..value_at, value: value_at..value_end })
     }
-}
-
-/// Where the fast search came to rest.
-enum Landing {
-    End,
-    On(usize, Entry),
-    /// An entry shares part of a tag with the one before it: only whole keys can tell.
-    Unclear,
 }
 
 impl Block {
@@ -131,37 +124,42 @@ impl Block {
         target: &[u8],
         key: &mut Vec<u8>,
     ) -> Result<Option<(usize, Entry)>> {
-        if matches!(order.user, UserOrder::Bytewise) {
-            match self.find_bytewise(target)? {
-                Landing::End => return Ok(None),
-                Landing::On(at, entry) => {
-                    key.clear();
-                    key.extend_from_slice(target.get(..entry.shared).unwrap_or_default());
-                    key.extend_from_slice(self.slice(entry.suffix.clone()));
-                    return Ok(Some((at, entry)));
-                }
-                Landing::Unclear => {}
-            }
+        if !order.is_bytewise() {
+            return self.find_by_whole_keys(order, target, key);
         }
-        self.find_by_whole_keys(order, target, key)
-    }
-
-    fn find_bytewise(&self, target: &[u8]) -> Result<Landing> {
         let (user, tag) = split(target);
-        let mut at = self.restart_before(|key| {
+        let at = self.restart_before(|key| {
             let (entry_user, entry_tag) = split(key);
             entry_user.cmp(user).then(tag.cmp(&entry_tag)).is_lt()
         })?;
-        let mut matcher = Matcher::new(target);
+        self.find_from((at, Matcher::new(target)), order, target, key)
+    }
+
+    /// As [`find`](Self::find) in the bytewise order, from an entry on that is known not to lie behind the one sought, and a
+    /// matcher that would have seen the entry before.
+    #[inline]
+    pub(crate) fn find_from(
+        &self,
+        (mut at, mut matcher): (usize, Matcher<'_>),
+        order: &InternalOrder,
+        target: &[u8],
+        key: &mut Vec<u8>,
+    ) -> Result<Option<(usize, Entry)>> {
         while at < self.entries_end {
             let entry = self.entry_at(at).ok_or_else(bad_entry)?;
-            match matcher.look(entry.shared, self.slice(entry.suffix.clone())) {
+            let suffix = self.slice(entry.suffix.clone());
+            match matcher.look(entry.shared, suffix) {
                 Side::Before => at = entry.value.end,
-                Side::NotBefore => return Ok(Landing::On(at, entry)),
-                Side::Unclear => return Ok(Landing::Unclear),
+                Side::NotBefore => {
+                    key.clear();
+                    key.extend_from_slice(target.get(..entry.shared).unwrap_or_default());
+                    key.extend_from_slice(suffix);
+                    return Ok(Some((at, entry)));
+                }
+                Side::Unclear => return self.find_by_whole_keys(order, target, key),
             }
         }
-        Ok(Landing::End)
+        Ok(None)
     }
 
     fn find_by_whole_keys(
@@ -320,6 +318,13 @@ impl<'a> Matcher<'a> {
     pub(crate) fn new(target: &'a [u8]) -> Self {
         let (user, tag) = split(target);
         Matcher { user, tag, matched: 0, diverged: false }
+    }
+
+    /// Behind an entry before the target, of whose user key the first `matched` bytes are the target's, and the next
+    /// one, if it has one, is not.
+    #[inline]
+    pub(crate) fn behind(target: &'a [u8], matched: usize, has_more: bool) -> Self {
+        Matcher { matched, diverged: has_more, ..Matcher::new(target) }
     }
 
     /// Looks at the next entry: what it shares with the one before, and the rest of its key.

@@ -127,8 +127,8 @@ impl InternalIterator for BlockIter {
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.invalidate();
-        let Some(CachedBlock { block, .. }) = self.block.as_deref() else { return Ok(()) };
-        if let Some((at, entry)) = block.find(&self.order, target, &mut self.key)? {
+        let Some(cached) = self.block.as_deref() else { return Ok(()) };
+        if let Some((at, entry)) = cached.find(&self.order, target, &mut self.key)? {
             self.at = at;
             self.value = entry.value;
             self.valid = true;

@@ -1,68 +1,104 @@
-//! The block cache seam: uncompressed blocks under the table and offset they came from. Tables ask
-//! it before they read; `store` has the built-in one.
+//! The block cache seam. Cached blocks lie on a shelf of the table that they came from, each at a place of its own, so
+//! that readers find them without a search and without asking anyone. What a cache decides is which of them stay;
+//! `store` has the built-in one.
 
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use crate::format::table::block::Block;
-use crate::format::table::directory::{Directory, Told};
+use crate::base::comparator::InternalOrder;
+use crate::base::error::Result;
+use crate::base::sync::SwapOption;
+use crate::format::table::block::{Block, Entry};
+use crate::format::table::directory::Directory;
 
-/// Names a block: the table it is of, and where it starts there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CacheKey {
-    /// A number that [`Cache::new_id`] gave to one open table.
-    pub table_id: u64,
-    /// The block's offset in that table.
-    pub offset: u64,
-}
-
-/// A directory is made when a block is hit for this time: what it saves has about paid for it then.
-const HITS_TO_DIRECTORY: u8 = 4;
+/// A block is given a directory when it is used for this time: what that saves has about paid for it then.
+const USES_TO_DIRECTORY: u8 = 4;
 
 /// A block as caches hold it: verified, uncompressed, its content never changing.
 pub struct CachedBlock {
     pub(crate) block: Block,
-    hits: AtomicU8,
-    directory: OnceLock<Option<Directory>>,
+    directory: Option<Directory>,
+    /// Whether it was asked for one.
+    tried_directory: AtomicBool,
+    /// No more than [`USES_TO_DIRECTORY`]: who only reads often shall not write often.
+    uses: AtomicU8,
+    note: AtomicU64,
 }
 
 impl CachedBlock {
     pub(crate) fn new(block: Block) -> Self {
-        CachedBlock { block, hits: AtomicU8::new(0), directory: OnceLock::new() }
+        CachedBlock {
+            block,
+            directory: None,
+            tried_directory: AtomicBool::new(false),
+            uses: AtomicU8::new(0),
+            note: AtomicU64::new(0),
+        }
     }
 
-    /// Memory that the block takes. It grows once, when a block that is read often gets a directory.
+    /// Memory that the block takes, in bytes.
     pub fn charge(&self) -> u64 {
-        let directory = self.directory.get().and_then(Option::as_ref).map_or(0, Directory::memory);
+        let directory = self.directory.as_ref().map_or(0, Directory::memory);
         (self.block.memory() + directory + size_of::<CachedBlock>()) as u64
     }
 
-    /// Looks for an internal key, in the bytewise order.
-    #[inline]
-    pub(super) fn look_up(&self, target: &[u8]) -> Told {
-        match self.directory.get() {
-            Some(Some(directory)) => directory.look_up(&self.block, target),
-            _ => Told::Unclear,
-        }
+    /// For caches: whether the block was used since it came or since the last call or two. Each call forgets a use,
+    /// and few are remembered.
+    pub fn take_use(&self) -> bool {
+        let uses = self.uses.load(Relaxed);
+        self.uses.store(uses.saturating_sub(1), Relaxed); // A use that is noted just now may be lost.
+        uses > 0
     }
 
-    /// Counts a hit. True once, when it has made the block a directory: its charge has grown.
+    /// A number for the cache that keeps the block, to use as it likes; 0 at first.
+    pub fn note(&self) -> u64 {
+        self.note.load(Relaxed)
+    }
+
+    /// Changes the [`note`](Self::note).
+    pub fn set_note(&self, note: u64) {
+        self.note.store(note, Relaxed);
+    }
+
+    /// Counts a use of a block found in the cache. True once: when it is time to give it a directory.
     #[inline]
-    pub(super) fn note_hit(&self) -> bool {
-        if self.directory.get().is_some() {
+    pub(crate) fn note_use(&self) -> bool {
+        let uses = self.uses.load(Relaxed);
+        if uses >= USES_TO_DIRECTORY {
             return false;
         }
         // Threads that count at the same time may count once.
-        let hits = self.hits.load(Relaxed).saturating_add(1);
-        self.hits.store(hits, Relaxed);
-        hits >= HITS_TO_DIRECTORY && self.make_directory()
+        self.uses.store(uses + 1, Relaxed);
+        uses + 1 == USES_TO_DIRECTORY && !self.tried_directory.swap(true, Relaxed)
     }
 
+    /// The same block with a directory, if it can have one.
     #[cold]
-    fn make_directory(&self) -> bool {
-        let directory = Directory::of(&self.block);
-        let is_there = directory.is_some();
-        self.directory.set(directory).is_ok() && is_there
+    pub(super) fn with_directory(&self) -> Option<Self> {
+        Some(CachedBlock {
+            block: self.block.clone(),
+            directory: Some(Directory::of(&self.block)?),
+            tried_directory: AtomicBool::new(true),
+            uses: AtomicU8::new(USES_TO_DIRECTORY),
+            note: AtomicU64::new(0),
+        })
+    }
+
+    /// As [`Block::find`], by the directory if there is one.
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        order: &InternalOrder,
+        target: &[u8],
+        key: &mut Vec<u8>,
+    ) -> Result<Option<(usize, Entry)>> {
+        match &self.directory {
+            Some(directory) if order.is_bytewise() => {
+                self.block.find_from(directory.start(target), order, target, key)
+            }
+            _ => self.block.find(order, target, key),
+        }
     }
 }
 
@@ -72,33 +108,87 @@ impl std::fmt::Debug for CachedBlock {
     }
 }
 
-/// Keeps blocks that were read, up to a capacity. Databases may share one.
+/// Where the cached blocks of one open table lie: a place for each of its data blocks, mostly empty or not.
+pub struct Shelf {
+    id: u64,
+    places: Box<[SwapOption<CachedBlock>]>,
+}
+
+impl Shelf {
+    pub(crate) fn new(id: u64, places: usize) -> Self {
+        Shelf { id, places: std::iter::repeat_with(SwapOption::default).take(places).collect() }
+    }
+
+    /// The number that [`Cache::new_id`] gave to the table.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// How many blocks the table has.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The block at a place. Takes no lock.
+    pub fn get(&self, place: usize) -> Option<Arc<CachedBlock>> {
+        self.places.get(place)?.load_full()
+    }
+
+    /// As [`get`](Self::get), for a short look: counts no reference. `None` if there is no such place.
+    #[inline]
+    pub(crate) fn look(
+        &self,
+        place: usize,
+    ) -> Option<impl Deref<Target = Option<Arc<CachedBlock>>> + use<>> {
+        Some(self.places.get(place)?.load())
+    }
+
+    /// Whether a block lies at a place.
+    pub fn is_filled(&self, place: usize) -> bool {
+        self.look(place).is_some_and(|block| block.is_some())
+    }
+
+    /// Puts a block at a place that exists; returns what was there. For caches alone.
+    pub fn put(&self, place: usize, block: Arc<CachedBlock>) -> Option<Arc<CachedBlock>> {
+        self.places.get(place)?.swap(Some(block))
+    }
+
+    /// Takes the block from a place. Readers that have it read on. For caches alone.
+    pub fn take(&self, place: usize) -> Option<Arc<CachedBlock>> {
+        self.places.get(place)?.swap(None)
+    }
+}
+
+impl std::fmt::Debug for Shelf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shelf").field("id", &self.id).field("places", &self.places.len()).finish()
+    }
+}
+
+/// Keeps blocks that were read on their tables' shelves, up to a capacity. Databases may share one.
 ///
-/// Called on every read, from many threads at once: a hit should neither wait nor allocate. A block that
-/// is hit often is inserted once more, with a higher charge. To
-/// forget a block at any time is always right.
+/// Called from many threads at once, and not when a block is found on its shelf: what was found tells by
+/// [`CachedBlock::take_use`]. To take a block from its shelf at any time is always right.
 pub trait Cache: Send + Sync {
-    /// The block, if it is here.
-    fn get(&self, key: CacheKey) -> Option<Arc<CachedBlock>>;
+    /// Puts a block at its place and counts its [`charge`](CachedBlock::charge), or leaves it alone. A block that was
+    /// there is replaced: one that is used often comes again with a higher charge.
+    fn keep(&self, shelf: &Arc<Shelf>, place: usize, block: Arc<CachedBlock>);
 
-    /// Keeps a block; `charge` is its weight in bytes. A block of the same key is replaced.
-    fn insert(&self, key: CacheKey, block: Arc<CachedBlock>, charge: u64);
-
-    /// Whether it pays to keep a block that was looked for in vain. Where the answer is no, the block is
+    /// Whether it pays to keep a block that was not at its place. Where the answer is no, the block is
     /// read for this once.
-    fn admits(&self, _key: CacheKey) -> bool {
+    fn admits(&self, _shelf: &Shelf, _place: usize) -> bool {
         true
     }
 
-    /// Forgets a block.
-    fn erase(&self, key: CacheKey);
+    /// A table is closed: takes all its blocks from their places.
+    fn clear(&self, shelf: &Shelf);
 
-    /// The weight of all blocks here.
+    /// The charges of all blocks kept.
     fn total_charge(&self) -> u64;
 
-    /// A number never given before by this cache, so that tables sharing it cannot meet.
+    /// A number never given before by this cache, so that tables sharing it can be told apart.
     fn new_id(&self) -> u64;
 
-    /// Forgets all blocks that no reader holds.
+    /// Takes all blocks from their places that no reader holds.
     fn prune(&self);
 }

@@ -81,21 +81,21 @@ impl TableIter {
             return Ok(());
         }
         let table = &*self.table;
-        let handle = table.index().handle(index);
-        let handle = handle.map_err(|error| error.in_file(table.file().path()))?;
+        let handle = table.handle(index)?;
         let cached = match self.options.ahead {
-            Ahead::WhenSequential => table.cached(handle),
+            Ahead::WhenSequential => table.cached(index),
             Ahead::Always => None,
         };
         let block = match cached {
             Some(block) => {
+                table.note_use(index, &block);
                 self.readahead.pass_over(handle);
                 block
             }
             None => {
                 // If nobody else holds it, its memory is the next one's.
                 drop(old);
-                let fill_cache = self.options.fill_cache && table.admits(handle);
+                let fill_cache = self.options.fill_cache && table.admits(index);
                 let mut bytes = spare::take();
                 let verify = Verify::from(self.options.verify);
                 self.readahead.fetch(table.file(), handle, verify, &mut bytes)?;
@@ -110,10 +110,7 @@ impl TableIter {
     /// Names the file and the block in an error of the block's iterator.
     #[cold]
     fn placed(&self, error: Error) -> Error {
-        match self.table.index().handle(self.index) {
-            Ok(handle) => self.table.in_block(error, handle),
-            Err(_) => error,
-        }
+        self.table.in_block(error, self.index)
     }
 
     /// From behind a block's end to the first entry of the next block that has one.

@@ -10,11 +10,10 @@ use std::sync::Arc;
 
 use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
-use crate::base::key::{tag_of, user_key};
+use crate::base::key::user_key;
 use crate::env::fs::RandomAccessFile;
-use crate::format::table::block::{self, Block, Entry, Matcher};
-use crate::format::table::cache::{Cache, CacheKey, CachedBlock};
-use crate::format::table::directory::Told;
+use crate::format::table::block::{self, Block, Matcher};
+use crate::format::table::cache::{Cache, CachedBlock, Shelf};
 use crate::format::table::fetch::{self, Verify};
 use crate::format::table::filter::Filter;
 use crate::format::table::filter_block::FilterBlock;
@@ -59,7 +58,8 @@ pub(crate) struct Table {
     file: Arc<dyn RandomAccessFile>,
     settings: ReadSettings,
     cache: Arc<dyn Cache>,
-    cache_id: u64,
+    /// Its cached blocks.
+    shelf: Arc<Shelf>,
     index: Index,
     filter: Option<FilterBlock>,
     /// The filter can be asked before the index.
@@ -86,22 +86,6 @@ fn with_key<R>(read: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     result
 }
 
-/// Calls `found` with an entry of the key `user`, whose tag its suffix holds.
-#[inline]
-fn at_entry<R>(
-    block: &Block,
-    entry: Entry,
-    user: &[u8],
-    found: impl FnOnce(&[u8], &[u8]) -> R,
-) -> R {
-    with_key(|key| {
-        key.clear();
-        key.extend_from_slice(user);
-        key.extend_from_slice(&tag_of(block.slice(entry.suffix)).to_le_bytes());
-        found(key, block.slice(entry.value))
-    })
-}
-
 impl Table {
     /// Reads and checks what lies behind the data. Errors name the file.
     pub(crate) fn open(
@@ -112,7 +96,7 @@ impl Table {
         let parts = Parts::read(&*file, &settings).map_err(|error| error.in_file(file.path()))?;
         let whole = |filter: &FilterBlock| filter.is_whole_table(parts.metaindex_offset);
         Ok(Table {
-            cache_id: cache.new_id(),
+            shelf: Arc::new(Shelf::new(cache.new_id(), parts.index.len())),
             filter_is_whole: parts.filter.as_ref().is_some_and(whole),
             file,
             settings,
@@ -149,60 +133,54 @@ impl Table {
         if index == self.index.len() {
             return Ok(None);
         }
-        let handle = self.index.handle(index).map_err(|error| error.in_file(self.file.path()))?;
-        if !self.filter_is_whole && !self.filter_may_match(handle.offset, user) {
-            return Ok(None);
+        if !self.filter_is_whole && self.filter.is_some() {
+            let offset = self.handle(index)?.offset;
+            if !self.filter_may_match(offset, user) {
+                return Ok(None);
+            }
         }
         // An entry with this user key cannot begin the next block: separators between blocks have
         // lesser user keys than the block behind, unless they are the last key before it.
-        match self.cached(handle) {
-            Some(cached) => self.get_in(&cached, handle, target, found),
-            None if !options.fill_cache || !self.admits(handle) => {
-                self.peek(index, handle, target, options.verify.into(), found)
+        match self.shelf.look(index).as_deref() {
+            Some(Some(cached)) => {
+                self.note_use(index, cached);
+                self.search(cached, index, target, found)
             }
-            None => self.search(&*self.read(index, handle, options)?, handle, target, found),
-        }
-    }
-
-    /// As [`get`](Self::get), in a block that was in the cache.
-    #[inline(never)] // What comes before it is then small enough to be compiled into the search of the levels.
-    fn get_in<R>(
-        &self,
-        cached: &Arc<CachedBlock>,
-        handle: BlockHandle,
-        target: &[u8],
-        found: impl FnOnce(&[u8], &[u8]) -> R,
-    ) -> Result<Option<R>> {
-        if self.settings.order.is_bytewise() {
-            match cached.look_up(target) {
-                Told::At(entry) => {
-                    return Ok(Some(at_entry(&cached.block, entry, user_key(target), found)));
-                }
-                Told::Absent => return Ok(None),
-                Told::Unclear => self.note_hit(handle, cached),
+            _ if options.fill_cache && self.admits(index) => {
+                self.search(&*self.read(index, options)?, index, target, found)
             }
+            _ => self.peek(index, target, options.verify.into(), found),
         }
-        self.search(cached, handle, target, found)
     }
 
     fn search<R>(
         &self,
         cached: &CachedBlock,
-        handle: BlockHandle,
+        index: usize,
         target: &[u8],
         found: impl FnOnce(&[u8], &[u8]) -> R,
     ) -> Result<Option<R>> {
         let result = with_key(|key| {
-            let entry = cached.block.find(&self.settings.order, target, key)?;
+            let entry = cached.find(&self.settings.order, target, key)?;
             Ok(entry.map(|(_, entry)| found(key, cached.block.slice(entry.value))))
         });
-        result.map_err(|error| self.in_block(error, handle))
+        result.map_err(|error| self.in_block(error, index))
     }
 
+    /// Counts a use of a block found on the shelf.
     #[inline]
-    fn note_hit(&self, handle: BlockHandle, cached: &Arc<CachedBlock>) {
-        if cached.note_hit() {
-            self.cache.insert(self.cache_key(handle), cached.clone(), cached.charge());
+    pub(crate) fn note_use(&self, index: usize, cached: &CachedBlock) {
+        if cached.note_use() {
+            self.add_directory(index, cached);
+        }
+    }
+
+    #[cold]
+    fn add_directory(&self, index: usize, cached: &CachedBlock) {
+        if self.settings.order.is_bytewise()
+            && let Some(cached) = cached.with_directory()
+        {
+            self.cache.keep(&self.shelf, index, Arc::new(cached));
         }
     }
 
@@ -234,17 +212,17 @@ impl Table {
     fn peek<R>(
         &self,
         index: usize,
-        handle: BlockHandle,
         target: &[u8],
         verify: Verify,
         found: impl FnOnce(&[u8], &[u8]) -> R,
     ) -> Result<Option<R>> {
+        let handle = self.handle(index)?;
         peek::with_scratch(|scratch| {
             let Scratch { stored, block, key } = scratch;
             let (id, content) = fetch::fetch_stored(&*self.file, handle, verify, stored)?;
             let result = if id == compress::SNAPPY && self.settings.order.is_bytewise() {
                 let mut unpacker = compress::start_snappy(content, block)
-                    .map_err(|error| self.in_block(error, handle))?;
+                    .map_err(|error| self.in_block(error, index))?;
                 let entry = peek::find(&mut unpacker, block, Matcher::new(target));
                 if let Some(entry) = entry.filter(|_| self.is_in_place(index, block)) {
                     key.clear();
@@ -264,33 +242,25 @@ impl Table {
                 *block = whole.into_bytes();
                 Ok(answer)
             });
-            whole.map_err(|error| self.in_block(error, handle))
+            whole.map_err(|error| self.in_block(error, index))
         })
     }
 
     /// The block from the file.
-    fn read(
-        &self,
-        index: usize,
-        handle: BlockHandle,
-        options: GetOptions,
-    ) -> Result<Arc<CachedBlock>> {
+    fn read(&self, index: usize, options: GetOptions) -> Result<Arc<CachedBlock>> {
+        let handle = self.handle(index)?;
         let mut bytes = spare::take();
         fetch::fetch(&*self.file, handle, options.verify.into(), &mut bytes)?;
         self.keep(index, bytes, options.fill_cache)
     }
 
-    fn cache_key(&self, handle: BlockHandle) -> CacheKey {
-        CacheKey { table_id: self.cache_id, offset: handle.offset }
-    }
-
     /// Asked once for each block that is missed: whether the cache should keep it.
-    pub(crate) fn admits(&self, handle: BlockHandle) -> bool {
-        self.cache.admits(self.cache_key(handle))
+    pub(crate) fn admits(&self, index: usize) -> bool {
+        self.cache.admits(&self.shelf, index)
     }
 
-    pub(crate) fn cached(&self, handle: BlockHandle) -> Option<Arc<CachedBlock>> {
-        self.cache.get(self.cache_key(handle))
+    pub(crate) fn cached(&self, index: usize) -> Option<Arc<CachedBlock>> {
+        self.shelf.get(index)
     }
 
     /// Makes the bytes read for the block at `index` of the index a block, cached if `fill_cache`.
@@ -304,13 +274,12 @@ impl Table {
         if fill_cache && bytes.capacity() > 2 * bytes.len() {
             bytes.shrink_to_fit();
         }
-        let handle = self.index.handle(index).map_err(|error| error.in_file(self.file.path()))?;
         let block = Block::new(bytes)
             .and_then(|block| self.check_place(index, &block).map(|()| block))
-            .map_err(|error| self.in_block(error, handle))?;
+            .map_err(|error| self.in_block(error, index))?;
         let cached = Arc::new(CachedBlock::new(block));
         if fill_cache {
-            self.cache.insert(self.cache_key(handle), cached.clone(), cached.charge());
+            self.cache.keep(&self.shelf, index, Arc::clone(&cached));
         }
         Ok(cached)
     }
@@ -351,9 +320,20 @@ impl Table {
             || !is_after(index) && index.checked_sub(1).is_none_or(is_after)
     }
 
+    /// Names the file and the block in an error.
     #[cold]
-    pub(crate) fn in_block(&self, error: Error, handle: BlockHandle) -> Error {
-        error.at(handle.offset).in_file(self.file.path())
+    pub(crate) fn in_block(&self, error: Error, index: usize) -> Error {
+        let error = match self.index.handle(index) {
+            Ok(handle) => error.at(handle.offset),
+            Err(_) => error,
+        };
+        error.in_file(self.file.path())
+    }
+
+    /// Where the block lies.
+    #[inline]
+    pub(crate) fn handle(&self, index: usize) -> Result<BlockHandle> {
+        self.index.handle(index).map_err(|error| error.in_file(self.file.path()))
     }
 
     /// Over all entries; on none until the first seek.
@@ -394,5 +374,11 @@ impl Table {
 
     pub(crate) fn filter(&self) -> Option<&FilterBlock> {
         self.filter.as_ref()
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.cache.clear(&self.shelf);
     }
 }

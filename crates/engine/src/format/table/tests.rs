@@ -1,6 +1,6 @@
 //! Tables whole: written by the builder, read by everything else.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -19,7 +19,7 @@ use crate::format::table::block::Block;
 use crate::format::table::block_builder::BlockBuilder;
 use crate::format::table::block_iter::BlockIter;
 use crate::format::table::builder::{TableBuilder, TableSettings, TableSummary};
-use crate::format::table::cache::{Cache, CacheKey, CachedBlock};
+use crate::format::table::cache::{Cache, CachedBlock, Shelf};
 use crate::format::table::compress::Compression;
 use crate::format::table::dump::dump;
 use crate::format::table::filter::{BloomFilter, Filter, FilterPolicy};
@@ -83,17 +83,14 @@ impl RandomAccessFile for Bytes {
 }
 
 /// Keeps everything.
-struct EveryBlock(Mutex<HashMap<CacheKey, Arc<CachedBlock>>>);
+struct EveryBlock;
 
 impl Cache for EveryBlock {
-    fn get(&self, key: CacheKey) -> Option<Arc<CachedBlock>> {
-        self.0.lock().get(&key).cloned()
+    fn keep(&self, shelf: &Arc<Shelf>, place: usize, block: Arc<CachedBlock>) {
+        shelf.put(place, block);
     }
-    fn insert(&self, key: CacheKey, block: Arc<CachedBlock>, _: u64) {
-        self.0.lock().insert(key, block);
-    }
-    fn erase(&self, key: CacheKey) {
-        self.0.lock().remove(&key);
+    fn clear(&self, shelf: &Shelf) {
+        (0..shelf.places()).for_each(|place| drop(shelf.take(place)));
     }
     fn total_charge(&self) -> u64 {
         0
@@ -163,7 +160,7 @@ pub(super) fn open(settings: &TableSettings, file: &Bytes) -> Result<Arc<Table>>
         filter: settings.filter.clone(),
         check_places: true,
     };
-    let cache = Arc::new(EveryBlock(Mutex::new(Rank::Leaf, HashMap::new())));
+    let cache = Arc::new(EveryBlock);
     Table::open(Arc::new(file.clone()), settings, cache).map(Arc::new)
 }
 
@@ -222,6 +219,8 @@ fn gets_from_blocks_that_are_hit_often_find_the_same() {
             }
             assert!(reads_when_cached(round, before));
         }
+        // Iterators seek by directories, too.
+        check_iter(&mut table.iter(ScanOptions::default()), &order, &entries);
     }
 }
 
