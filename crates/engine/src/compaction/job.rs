@@ -110,7 +110,10 @@ fn by_slot(closed: &Closed) -> Vec<(Slot, Tables)> {
             _ => inputs.push((place.slot, vec![Arc::clone(table)])),
         }
     }
-    inputs.into_iter().map(|(slot, tables)| (slot, Arc::new(tables))).collect()
+    inputs
+        .into_iter()
+        .map(|(slot, tables)| (slot, Arc::new(tables.into_iter().collect())))
+        .collect()
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ impl<'a> VersionBuilder<'a> {
         for slot in Slot::all() {
             let change = std::mem::take(&mut self.slots[slot.index()]);
             if !change.removed.is_empty() || !change.added.is_empty() {
-                version.replace(slot, self.merge(slot, change)?);
+                version.slots[slot.index()] = self.merge(slot, change)?;
             }
         }
         Ok(version)
@@ -107,7 +107,7 @@ impl<'a> VersionBuilder<'a> {
         let mut tables: Vec<_> = added.into_iter().map(|added| added.table).collect();
         tables.extend(kept);
         self.sort(slot, &mut tables);
-        Ok(Arc::new(tables))
+        Ok(Arc::new(tables.into_iter().collect()))
     }
 
     /// Puts newly arrived tables, which stand first, in their places.

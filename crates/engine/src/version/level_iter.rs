@@ -108,10 +108,7 @@ impl InternalIterator for LevelIter {
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.guarded(|level| {
-            let order = &level.order;
-            let position = level
-                .tables
-                .partition_point(|table| order.compare(table.largest.as_bytes(), target).is_lt());
+            let position = level.tables.first_not_before(&level.order, target);
             if let Some(iter) = level.open(position)? {
                 iter.seek(target)?;
             }

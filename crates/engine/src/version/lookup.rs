@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::base::comparator::{InternalOrder, UserOrder};
+use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::key::{self, ValueKind};
 use crate::base::slot::Slot;
@@ -80,9 +80,9 @@ impl Lookup<'_> {
         slot: Slot,
         target: Target<'_>,
     ) -> impl Iterator<Item = &'v Arc<TableMeta>> {
-        let (user, tables) = (&self.order.user, version.slot(slot));
-        let start = if slot.is_sorted() { self.first_at(version, slot, target) } else { 0 };
+        let (user, tables) = (&self.order.user, version.shared_slot(slot));
         let sorted = slot.is_sorted();
+        let start = if sorted { tables.first_not_before(self.order, target.seek) } else { 0 };
         tables[start..]
             .iter()
             .take_while(move |table| {
@@ -93,19 +93,6 @@ impl Lookup<'_> {
                     || (user.compare(table.smallest.user(), target.user).is_le()
                         && user.compare(table.largest.user(), target.user).is_ge())
             })
-    }
-
-    /// The first table of a sorted slot that does not end before the target.
-    #[inline]
-    fn first_at(&self, version: &Version, slot: Slot, target: Target<'_>) -> usize {
-        let tables = version.slot(slot);
-        let around = match self.order.user {
-            UserOrder::Bytewise => version.ends_around(slot, target.user),
-            UserOrder::Custom(_) => 0..tables.len(),
-        };
-        let ends_before =
-            |table: &TableMeta| self.order.compare(table.largest.as_bytes(), target.seek).is_lt();
-        around.start + tables[around].partition_point(|table| ends_before(table))
     }
 
     fn probe<R>(

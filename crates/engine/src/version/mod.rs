@@ -14,6 +14,7 @@ pub(crate) mod level_iter;
 pub(crate) mod lookup;
 pub(crate) mod manifest_log;
 pub(crate) mod recover;
+pub(crate) mod table_list;
 pub(crate) mod table_meta;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -21,24 +22,21 @@ pub(crate) mod testing;
 mod tests;
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::base::comparator::UserOrder;
-use crate::base::fences::Fences;
 use crate::base::slot::{Level, SLOTS, Slot};
 use crate::format::filename::FileNumber;
+use crate::version::table_list::TableList;
 use crate::version::table_meta::TableMeta;
 
-/// The tables of one slot, in the order in which reads look: by key where the slot is sorted,
-/// newest first elsewhere.
-pub(crate) type Tables = Arc<Vec<Arc<TableMeta>>>;
+/// The tables of one slot.
+pub(crate) type Tables = Arc<TableList>;
 
 /// An immutable set of tables.
 #[derive(Clone, Default)]
 pub(crate) struct Version {
     slots: [Tables; SLOTS],
-    /// Of the tables' greatest user keys, where the slot is sorted and the order bytewise. Made by the first who asks.
-    fences: [Arc<OnceLock<Fences>>; SLOTS],
 }
 
 /// A range of user keys, both ends included; `None` is open.
@@ -81,19 +79,6 @@ impl Version {
 
     pub(crate) fn shared_slot(&self, slot: Slot) -> &Tables {
         &self.slots[slot.index()]
-    }
-
-    /// Of a sorted slot, under the bytewise order: tables before the range end before `user`, those behind it end
-    /// after it; those within, which are few or none, have to be looked at.
-    #[inline]
-    pub(crate) fn ends_around(&self, slot: Slot, user: &[u8]) -> Range<usize> {
-        let ends = || self.slot(slot).iter().map(|table| table.largest.user());
-        self.fences[slot.index()].get_or_init(|| Fences::new(ends())).around(user)
-    }
-
-    fn replace(&mut self, slot: Slot, tables: Tables) {
-        self.slots[slot.index()] = tables;
-        self.fences[slot.index()] = Arc::default();
     }
 
     pub(crate) fn slots(&self) -> impl DoubleEndedIterator<Item = (Slot, &[Arc<TableMeta>])> {

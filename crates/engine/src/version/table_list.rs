@@ -1,0 +1,54 @@
+//! The tables of one slot, shared by the versions in which they are the same.
+
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use crate::base::comparator::{InternalOrder, UserOrder};
+use crate::base::fences::Fences;
+use crate::base::key::user_key;
+use crate::base::sync::OnceLock;
+use crate::version::table_meta::TableMeta;
+
+/// In the order in which reads look: by key where the slot is sorted, newest first elsewhere.
+#[derive(Default)]
+pub(crate) struct TableList {
+    tables: Vec<Arc<TableMeta>>,
+    /// Of the tables' greatest user keys, where the slot is sorted and the order bytewise. Made by the first who asks.
+    ends: OnceLock<Fences>,
+}
+
+impl TableList {
+    /// Of a sorted slot: the first table that does not end before `target`, an internal key.
+    #[inline]
+    pub(crate) fn first_not_before(&self, order: &InternalOrder, target: &[u8]) -> usize {
+        let around = self.ends_around(order, target);
+        let ends_before =
+            |table: &TableMeta| order.compare(table.largest.as_bytes(), target).is_lt();
+        around.start + self.tables[around].partition_point(|table| ends_before(table))
+    }
+
+    /// Tables before the range end before the target, those behind it do not; those within have to be looked at.
+    #[inline]
+    fn ends_around(&self, order: &InternalOrder, target: &[u8]) -> Range<usize> {
+        match order.user {
+            UserOrder::Bytewise => {
+                let ends = || self.tables.iter().map(|table| table.largest.user());
+                self.ends.get_or_init(|| Fences::new(ends())).around(user_key(target))
+            }
+            UserOrder::Custom(_) => 0..self.tables.len(),
+        }
+    }
+}
+
+impl Deref for TableList {
+    type Target = [Arc<TableMeta>];
+    fn deref(&self) -> &[Arc<TableMeta>] {
+        &self.tables
+    }
+}
+
+impl FromIterator<Arc<TableMeta>> for TableList {
+    fn from_iter<T: IntoIterator<Item = Arc<TableMeta>>>(tables: T) -> Self {
+        TableList { tables: tables.into_iter().collect(), ends: OnceLock::new() }
+    }
+}
