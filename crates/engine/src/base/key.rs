@@ -156,6 +156,38 @@ impl InternalKey {
     }
 }
 
+/// User keys up to about this length make no allocation for their search.
+const INLINE_BYTES: usize = 120;
+
+/// The internal key a search starts at, on the stack where it fits.
+pub(crate) enum SeekKey {
+    Inline([u8; INLINE_BYTES], usize),
+    Heap(Vec<u8>),
+}
+
+impl SeekKey {
+    #[inline]
+    pub(crate) fn new(user: &[u8], seqno: SeqNo) -> Self {
+        let tag = pack_tag(seqno, ValueKind::Value).to_le_bytes();
+        let len = user.len() + tag.len();
+        if len > INLINE_BYTES {
+            return SeekKey::Heap([user, &tag].concat());
+        }
+        let mut bytes = [0; INLINE_BYTES];
+        bytes[..user.len()].copy_from_slice(user);
+        bytes[user.len()..len].copy_from_slice(&tag);
+        SeekKey::Inline(bytes, len)
+    }
+
+    #[inline]
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        match self {
+            SeekKey::Inline(bytes, len) => &bytes[..*len],
+            SeekKey::Heap(bytes) => bytes,
+        }
+    }
+}
+
 impl fmt::Display for InternalKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match parse(&self.0) {

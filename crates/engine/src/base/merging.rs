@@ -3,10 +3,10 @@
 //!
 //! **Invariants.**
 //! - I1: `heap` holds the valid children, and only those, as a binary heap: nearest first in the
-//!   direction of travel. The entry the merge stands on is that of `heap[0]`.
+//!   direction of travel. The entry the merge stands on is that of the first.
 //! - I2: going forward, every child in the heap stands on its first entry not passed yet; going
 //!   backward, on its last.
-//! - I3: `shown` of a child in a heap of several is of its current key.
+//! - I3: what a heap of several shows of a child is of its current key.
 //!
 //! Should two children hold the same internal key, both show: that of the earlier child first, and
 //! the other way round backward.
@@ -27,9 +27,8 @@ use crate::base::key::{leading_bytes, user_key};
 /// The union of its children. Errors of a child pass through and make it invalid.
 pub(crate) struct MergingIter<I> {
     order: InternalOrder,
-    children: Vec<Child<I>>,
-    /// Indexes of children.
-    heap: Vec<usize>,
+    children: Vec<I>,
+    heap: Vec<Runner>,
     /// The heap position, 1 or 2, of the child next to `heap[0]`, where known.
     nearest_below: Option<usize>,
     direction: Direction,
@@ -37,9 +36,11 @@ pub(crate) struct MergingIter<I> {
     pivot: Vec<u8>,
 }
 
-struct Child<I> {
-    iter: I,
-    /// The leading bytes of the current user key; 0 in custom orders. Equal ones tell nothing.
+/// A child in the heap.
+#[derive(Clone, Copy)]
+struct Runner {
+    child: usize,
+    /// The leading bytes of its current user key; 0 in custom orders. Equal ones tell nothing.
     shown: u64,
 }
 
@@ -51,7 +52,6 @@ enum Direction {
 
 impl<I: InternalIterator> MergingIter<I> {
     pub(crate) fn new(order: InternalOrder, children: Vec<I>) -> Self {
-        let children: Vec<_> = children.into_iter().map(|iter| Child { iter, shown: 0 }).collect();
         MergingIter {
             order,
             heap: Vec::with_capacity(children.len()),
@@ -71,7 +71,7 @@ impl<I: InternalIterator> MergingIter<I> {
         self.heap.clear();
         self.direction = direction;
         for child in &mut self.children {
-            place(&mut child.iter)?;
+            place(child)?;
         }
         self.build();
         Ok(())
@@ -80,10 +80,9 @@ impl<I: InternalIterator> MergingIter<I> {
     fn build(&mut self) {
         self.heap.clear();
         self.nearest_below = None;
-        for (index, child) in self.children.iter_mut().enumerate() {
-            if child.iter.valid() {
-                child.show(&self.order);
-                self.heap.push(index);
+        for (child, iter) in self.children.iter().enumerate() {
+            if iter.valid() {
+                self.heap.push(Runner { child, shown: shown(&self.order, iter) });
             }
         }
         for position in (0..self.heap.len() / 2).rev() {
@@ -94,21 +93,22 @@ impl<I: InternalIterator> MergingIter<I> {
     /// Moves the current child one entry on in the direction of travel.
     #[inline]
     fn step(&mut self) -> Result<()> {
-        let &top = self.heap.first().expect("callers check that the iterator is valid");
-        let child = &mut self.children[top];
+        let several = self.heap.len() > 1;
+        let top = self.heap.first_mut().expect("callers check that the iterator is valid");
+        let iter = &mut self.children[top.child];
         let moved = match self.direction {
-            Direction::Forward => child.iter.next(),
-            Direction::Backward => child.iter.prev(),
+            Direction::Forward => iter.next(),
+            Direction::Backward => iter.prev(),
         };
         if let Err(error) = moved {
             self.heap.clear();
             return Err(error);
         }
-        if !child.iter.valid() {
+        if !iter.valid() {
             self.heap.swap_remove(0);
             self.nearest_below = None;
-        } else if self.heap.len() > 1 {
-            child.show(&self.order);
+        } else if several {
+            top.shown = shown(&self.order, iter);
         }
         self.settle();
         Ok(())
@@ -121,7 +121,7 @@ impl<I: InternalIterator> MergingIter<I> {
             return;
         };
         self.nearest_below = Some(below);
-        if self.is_nearer(self.heap[below], self.heap[0]) {
+        if self.is_nearer(&self.heap[below], &self.heap[0]) {
             self.heap.swap(0, below);
             self.nearest_below = None;
             self.sift_down(below);
@@ -130,7 +130,7 @@ impl<I: InternalIterator> MergingIter<I> {
 
     fn sift_down(&mut self, mut position: usize) {
         while let Some(below) = self.nearer_child_of(position) {
-            if !self.is_nearer(self.heap[below], self.heap[position]) {
+            if !self.is_nearer(&self.heap[below], &self.heap[position]) {
                 return;
             }
             self.heap.swap(position, below);
@@ -143,7 +143,7 @@ impl<I: InternalIterator> MergingIter<I> {
     fn nearer_child_of(&self, position: usize) -> Option<usize> {
         let left = 2 * position + 1;
         match (self.heap.get(left), self.heap.get(left + 1)) {
-            (Some(&a), Some(&b)) if self.is_nearer(b, a) => Some(left + 1),
+            (Some(a), Some(b)) if self.is_nearer(b, a) => Some(left + 1),
             (Some(_), _) => Some(left),
             (None, _) => None,
         }
@@ -151,8 +151,8 @@ impl<I: InternalIterator> MergingIter<I> {
 
     /// True if child `a` comes before child `b` in the direction of travel.
     #[inline]
-    fn is_nearer(&self, a: usize, b: usize) -> bool {
-        let order = self.compare(a, b).then(a.cmp(&b));
+    fn is_nearer(&self, a: &Runner, b: &Runner) -> bool {
+        let order = self.compare(a, b).then(a.child.cmp(&b.child));
         match self.direction {
             Direction::Forward => order.is_lt(),
             Direction::Backward => order.is_gt(),
@@ -160,24 +160,23 @@ impl<I: InternalIterator> MergingIter<I> {
     }
 
     #[inline]
-    fn compare(&self, a: usize, b: usize) -> Ordering {
-        let (a, b) = (&self.children[a], &self.children[b]);
-        a.shown.cmp(&b.shown).then_with(|| self.order.compare(a.iter.key(), b.iter.key()))
+    fn compare(&self, a: &Runner, b: &Runner) -> Ordering {
+        let key = |runner: &Runner| self.children[runner.child].key();
+        a.shown.cmp(&b.shown).then_with(|| self.order.compare(key(a), key(b)))
     }
 
     /// Turns round on the current entry: the current child stays, and the others, which stand
     /// beyond it, go to their nearest entries on its other side.
     fn turn(&mut self, direction: Direction) -> Result<()> {
-        let &top = self.heap.first().expect("callers check that the iterator is valid");
+        let top = self.heap.first().expect("callers check that the iterator is valid").child;
         self.pivot.clear();
-        self.pivot.extend_from_slice(self.children[top].iter.key());
+        self.pivot.extend_from_slice(self.children[top].key());
         self.heap.clear(); // What an error leaves is invalid.
         self.direction = direction;
-        for (index, child) in self.children.iter_mut().enumerate() {
+        for (index, iter) in self.children.iter_mut().enumerate() {
             if index == top {
                 continue;
             }
-            let iter = &mut child.iter;
             iter.seek(&self.pivot)?;
             let same = iter.valid() && self.order.compare(iter.key(), &self.pivot).is_eq();
             match direction {
@@ -194,12 +193,11 @@ impl<I: InternalIterator> MergingIter<I> {
     }
 }
 
-impl<I: InternalIterator> Child<I> {
-    #[inline]
-    fn show(&mut self, order: &InternalOrder) {
-        if let UserOrder::Bytewise = order.user {
-            self.shown = leading_bytes(user_key(self.iter.key()));
-        }
+#[inline]
+fn shown(order: &InternalOrder, iter: &impl InternalIterator) -> u64 {
+    match order.user {
+        UserOrder::Bytewise => leading_bytes(user_key(iter.key())),
+        UserOrder::Custom(_) => 0,
     }
 }
 
@@ -239,15 +237,15 @@ impl<I: InternalIterator> InternalIterator for MergingIter<I> {
 
     #[inline]
     fn key(&self) -> &[u8] {
-        self.children[self.heap[0]].iter.key()
+        self.children[self.heap[0].child].key()
     }
 
     #[inline]
     fn value(&self) -> &[u8] {
-        self.children[self.heap[0]].iter.value()
+        self.children[self.heap[0].child].value()
     }
 
     fn corrupted_key(&self) -> Error {
-        self.children[self.heap[0]].iter.corrupted_key()
+        self.children[self.heap[0].child].corrupted_key()
     }
 }

@@ -134,12 +134,12 @@ fn runs_of_one_child_cost_one_comparison_a_step() {
     let users: Vec<&str> = users.iter().map(String::as_str).collect();
     let mut iter = merge(&[&["d1"], &["d2"], &users, &["d3"], &["d4"]]);
     iter.seek_to_first().unwrap();
-    let before: Vec<usize> = iter.children.iter().map(|child| child.iter.looks.get()).collect();
+    let before: Vec<usize> = iter.children.iter().map(|child| child.looks.get()).collect();
     for _ in 0..999 {
         iter.next().unwrap();
     }
     assert_eq!(current(&iter), Some("common prefix 0999"));
-    let looks = |child: usize| iter.children[child].iter.looks.get() - before[child];
+    let looks = |child: usize| iter.children[child].looks.get() - before[child];
     // Other children are never asked, and their own child only for the integer.
     assert_eq!((looks(0), looks(1), looks(2), looks(3), looks(4)), (0, 0, 999, 0, 0));
 }
@@ -147,7 +147,7 @@ fn runs_of_one_child_cost_one_comparison_a_step() {
 #[test]
 fn errors_pass_through_and_a_seek_recovers() {
     let mut iter = merge(&[&["a", "c", "e"], &["b", "d", "f"]]);
-    iter.children[1].iter.fails_at = Some(1);
+    iter.children[1].fails_at = Some(1);
     iter.seek_to_first().unwrap();
     iter.next().unwrap();
     assert_eq!(current(&iter), Some("b"));

@@ -1,7 +1,7 @@
 //! Point reads.
 
 use crate::base::error::Result;
-use crate::base::key::{SeqNo, ValueKind, pack_tag};
+use crate::base::key::{SeekKey, SeqNo};
 use crate::db::core::Core;
 use crate::db::options::ReadOptions;
 use crate::format::table::GetOptions;
@@ -55,38 +55,6 @@ impl Core {
         match &options.snapshot {
             Some(snapshot) => snapshot.seqno(),
             None => self.visible_seqno(),
-        }
-    }
-}
-
-/// Keys up to this length make no allocation for their search.
-const INLINE_BYTES: usize = 120;
-
-/// The internal key a search starts at, on the stack where it fits.
-enum SeekKey {
-    Inline([u8; INLINE_BYTES], usize),
-    Heap(Vec<u8>),
-}
-
-impl SeekKey {
-    #[inline]
-    fn new(user: &[u8], seqno: SeqNo) -> Self {
-        let tag = pack_tag(seqno, ValueKind::Value).to_le_bytes();
-        let len = user.len() + tag.len();
-        if len > INLINE_BYTES {
-            return SeekKey::Heap([user, &tag].concat());
-        }
-        let mut bytes = [0; INLINE_BYTES];
-        bytes[..user.len()].copy_from_slice(user);
-        bytes[user.len()..len].copy_from_slice(&tag);
-        SeekKey::Inline(bytes, len)
-    }
-
-    #[inline]
-    fn as_bytes(&self) -> &[u8] {
-        match self {
-            SeekKey::Inline(bytes, len) => &bytes[..*len],
-            SeekKey::Heap(bytes) => bytes,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
-use crate::base::key::{self, InternalKey, ParsedKey, SeqNo, ValueKind, user_key};
+use crate::base::key::{self, ParsedKey, SeekKey, SeqNo, ValueKind, user_key};
 use crate::base::merging::MergingIter;
 use crate::base::slot::Slot;
 use crate::db::core::Core;
@@ -155,7 +155,7 @@ impl DbIterator {
 
     /// Moves to the first key that is not less than `target`, if there is one.
     pub fn seek(&mut self, target: impl AsRef<[u8]>) -> Result<()> {
-        let target = InternalKey::seek_to(target.as_ref(), self.seqno);
+        let target = SeekKey::new(target.as_ref(), self.seqno);
         self.moved(|iter| {
             iter.direction = Direction::Forward;
             iter.merged.seek(target.as_bytes())?;
@@ -302,8 +302,9 @@ fn parse(merged: &impl InternalIterator) -> Result<ParsedKey<'_>> {
 fn sources(core: &Core, pinned: &SuperVersion, options: &ReadOptions) -> Result<Vec<Source>> {
     let scan = ScanOptions::for_reads(options.verify_checksums, options.fill_cache);
     let order = &core.settings.order;
-    let mut sources: Vec<Source> =
-        pinned.memtables().map(|memtable| Source::MemTable(memtable.iter())).collect();
+    // Mostly no more: then this is the one allocation.
+    let mut sources = Vec::with_capacity(2 + pinned.immutables.len());
+    sources.extend(pinned.memtables().map(|memtable| Source::MemTable(memtable.iter())));
     for slot in Slot::all() {
         let tables = pinned.version.shared_slot(slot);
         if slot.is_sorted() && tables.len() > 1 {
