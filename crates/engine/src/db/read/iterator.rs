@@ -302,8 +302,11 @@ fn parse(merged: &impl InternalIterator) -> Result<ParsedKey<'_>> {
 fn sources(core: &Core, pinned: &SuperVersion, options: &ReadOptions) -> Result<Vec<Source>> {
     let scan = ScanOptions::for_reads(options.verify_checksums, options.fill_cache);
     let order = &core.settings.order;
-    // Mostly no more: then this is the one allocation.
-    let mut sources = Vec::with_capacity(2 + pinned.immutables.len());
+    let of_slot = |(slot, tables): (Slot, &[_])| {
+        tables.len().min(if slot.is_sorted() { 1 } else { usize::MAX })
+    };
+    let of_slots: usize = pinned.version.slots().map(of_slot).sum();
+    let mut sources = Vec::with_capacity(pinned.memtables().count() + of_slots);
     sources.extend(pinned.memtables().map(|memtable| Source::MemTable(memtable.iter())));
     for slot in Slot::all() {
         let tables = pinned.version.shared_slot(slot);

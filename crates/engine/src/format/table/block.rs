@@ -151,9 +151,7 @@ impl Block {
             match matcher.look(entry.shared, suffix) {
                 Side::Before => at = entry.value.end,
                 Side::NotBefore => {
-                    key.clear();
-                    key.extend_from_slice(target.get(..entry.shared).unwrap_or_default());
-                    key.extend_from_slice(suffix);
+                    set_key(key, target, entry.shared, suffix);
                     return Ok(Some((at, entry)));
                 }
                 Side::Unclear => return self.find_by_whole_keys(order, target, key),
@@ -184,15 +182,7 @@ impl Block {
     /// Turns the key before `entry` into the key of `entry`.
     #[inline]
     pub(crate) fn rebuild_key(&self, entry: &Entry, key: &mut Vec<u8>) -> Result<()> {
-        if entry.shared > key.len() {
-            return Err(bad_entry());
-        }
-        key.truncate(entry.shared);
-        key.extend_from_slice(self.slice(entry.suffix.clone()));
-        if key.len() < TAG_BYTES {
-            return Err(bad_entry());
-        }
-        Ok(())
+        rebuild_key(key, entry.shared, self.slice(entry.suffix.clone()))
     }
 
     /// The offset of the last restart point whose key is before the target, or of the first.
@@ -279,6 +269,28 @@ impl Block {
         }
         Ok(())
     }
+}
+
+/// Makes `key` that of an entry to which a [`Matcher`] led: it shares its beginning with the target, too.
+#[inline]
+pub(crate) fn set_key(key: &mut Vec<u8>, target: &[u8], shared: usize, suffix: &[u8]) {
+    key.clear();
+    key.extend_from_slice(target.get(..shared).unwrap_or_default());
+    key.extend_from_slice(suffix);
+}
+
+/// Turns the key before an entry into its own.
+#[inline]
+pub(crate) fn rebuild_key(key: &mut Vec<u8>, shared: usize, suffix: &[u8]) -> Result<()> {
+    if shared > key.len() {
+        return Err(bad_entry());
+    }
+    key.truncate(shared);
+    key.extend_from_slice(suffix);
+    if key.len() < TAG_BYTES {
+        return Err(bad_entry());
+    }
+    Ok(())
 }
 
 /// The key of the first entry, if the beginning of a block holds it whole.

@@ -12,8 +12,9 @@ use crate::base::comparator::InternalOrder;
 use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
 use crate::base::key::TAG_BYTES;
-use crate::format::table::block::{Block, Entry, bad_entry};
+use crate::format::table::block::{Block, Entry, Matcher, bad_entry, rebuild_key, set_key};
 use crate::format::table::cache::CachedBlock;
+use crate::format::table::partial::PartialBlock;
 
 /// Keys of an interval are held up to this size, or at least one.
 const HELD_BYTES_MAX: usize = 4 << 20;
@@ -22,13 +23,22 @@ const SHORT_BYTES: usize = 4 << 10;
 
 pub(crate) struct BlockIter {
     order: InternalOrder,
-    block: Option<Arc<CachedBlock>>,
+    block: Held,
     valid: bool,
     /// Where the current entry starts.
     at: usize,
     key: Vec<u8>,
     value: Range<usize>,
-    interval: Interval,
+    /// None until the first step back.
+    interval: Option<Box<Interval>>,
+}
+
+/// What an iterator goes over. Partial blocks are boxed, as intervals are, for iterators are made all the time, and most
+/// of them go over whole ones, and forward.
+enum Held {
+    Nothing,
+    Whole(Arc<CachedBlock>),
+    Partial(Box<PartialBlock>),
 }
 
 impl BlockIter {
@@ -36,60 +46,113 @@ impl BlockIter {
     pub(crate) fn new(order: InternalOrder) -> Self {
         BlockIter {
             order,
-            block: None,
+            block: Held::Nothing,
             valid: false,
             at: 0,
             key: Vec::new(),
             value: 0..0,
-            interval: Interval::default(),
+            interval: None,
         }
     }
 
     /// Goes on to another block; not on an entry until the next seek.
     pub(crate) fn set_block(&mut self, block: Arc<CachedBlock>) {
         self.invalidate();
-        self.block = Some(block);
+        self.block = Held::Whole(block);
     }
 
-    /// Lets go of the block.
-    pub(crate) fn take_block(&mut self) -> Option<Arc<CachedBlock>> {
+    /// As [`set_block`](Self::set_block), to one that is unpacked as far as this comes. In the bytewise order only.
+    pub(super) fn set_partial(&mut self, block: PartialBlock) {
         self.invalidate();
-        self.block.take()
+        self.block = Held::Partial(Box::new(block));
+    }
+
+    pub(super) fn has_block(&self) -> bool {
+        !matches!(self.block, Held::Nothing)
+    }
+
+    /// Lets go of the block. Returns what a partial one was lent.
+    pub(crate) fn take_block(&mut self) -> Vec<u8> {
+        self.invalidate();
+        match std::mem::replace(&mut self.block, Held::Nothing) {
+            Held::Partial(mut partial) => partial.take_stored(),
+            Held::Whole(_) | Held::Nothing => Vec::new(),
+        }
     }
 
     /// As [`Block::check`].
-    pub(crate) fn check_block(&self) -> Result<()> {
-        self.block.as_deref().map_or(Ok(()), |cached| cached.block.check())
+    pub(crate) fn check_block(&mut self) -> Result<()> {
+        self.whole()?.map_or(Ok(()), Block::check)
     }
 
     fn invalidate(&mut self) {
         self.valid = false;
-        self.interval.clear();
+        self.forget_interval();
+    }
+
+    #[inline]
+    fn forget_interval(&mut self) {
+        if let Some(interval) = &mut self.interval {
+            interval.clear();
+        }
+    }
+
+    /// The block, if there is one, unpacked to its end. Entries stay where they are.
+    #[inline]
+    fn whole(&mut self) -> Result<Option<&Block>> {
+        if matches!(&self.block, Held::Partial(partial) if partial.whole().is_none()) {
+            self.complete()?;
+        }
+        Ok(self.block.whole())
+    }
+
+    /// A broken block is let go of: to seek again is to read it again.
+    #[inline(never)]
+    fn complete(&mut self) -> Result<()> {
+        if let Held::Partial(mut partial) = std::mem::replace(&mut self.block, Held::Nothing) {
+            partial.complete()?;
+            self.block = Held::Partial(partial);
+        }
+        Ok(())
     }
 
     /// Moves to the entry that starts at `at`, whose predecessor's key is in `self.key`.
     #[inline]
     fn step_to(&mut self, at: usize) -> Result<()> {
         self.valid = false;
-        let Some(CachedBlock { block, .. }) = self.block.as_deref() else { return Ok(()) };
-        if at >= block.entries_end() {
-            return Ok(());
+        if let Held::Partial(partial) = &mut self.block {
+            if let Some(entry) = partial.entry_at(at) {
+                rebuild_key(&mut self.key, entry.shared, partial.slice(entry.suffix))?;
+                self.stand_on(at, entry.value);
+                return Ok(());
+            }
+            self.whole()?;
         }
+        let Some(block) = self.block.whole().filter(|block| at < block.entries_end()) else {
+            return Ok(());
+        };
         let entry = block.entry_at(at).ok_or_else(bad_entry)?;
         block.rebuild_key(&entry, &mut self.key)?;
-        self.at = at;
-        self.value = entry.value;
-        self.valid = true;
+        self.stand_on(at, entry.value);
         Ok(())
+    }
+
+    #[inline]
+    fn stand_on(&mut self, at: usize, value: Range<usize>) {
+        self.at = at;
+        self.value = value;
+        self.valid = true;
     }
 
     /// Moves to the last entry that starts before `until`.
     fn step_before(&mut self, until: usize) -> Result<()> {
         self.invalidate();
-        let Some(CachedBlock { block, .. }) = self.block.as_deref() else { return Ok(()) };
+        self.whole()?;
+        let Some(block) = self.block.whole() else { return Ok(()) };
         let Some(start) = last_restart_before(block, until) else { return Ok(()) };
-        if let Err(error) = self.interval.parse(block, start, until) {
-            self.interval.clear();
+        let interval = self.interval.get_or_insert_default();
+        if let Err(error) = interval.parse(block, start, until) {
+            interval.clear();
             return Err(error);
         }
         self.step_back();
@@ -98,13 +161,44 @@ impl BlockIter {
 
     /// Moves to the entry before within the parsed interval; false if there is none.
     fn step_back(&mut self) -> bool {
-        let Some((parsed, key)) = self.interval.pop() else { return false };
+        let last = self.interval.as_mut().and_then(|interval| interval.pop());
+        let Some((parsed, key)) = last else { return false };
         self.key.clear();
         self.key.extend_from_slice(key);
-        self.at = parsed.at;
-        self.value = parsed.value;
-        self.valid = true;
+        self.stand_on(parsed.at, parsed.value);
         true
+    }
+
+    /// Where the first entry not before `target` starts, and where its value lies. Its key is in `self.key`.
+    #[inline]
+    fn find(&mut self, target: &[u8]) -> Result<Option<(usize, Range<usize>)>> {
+        if let Held::Partial(partial) = &mut self.block
+            && let Some((at, entry)) = partial.find(Matcher::new(target))
+        {
+            set_key(&mut self.key, target, entry.shared, partial.slice(entry.suffix));
+            return Ok(Some((at, entry.value)));
+        }
+        self.whole()?;
+        let found = match &self.block {
+            Held::Whole(cached) => cached.find(&self.order, target, &mut self.key)?,
+            held => match held.whole() {
+                Some(block) => block.find(&self.order, target, &mut self.key)?,
+                None => None,
+            },
+        };
+        Ok(found.map(|(at, entry)| (at, entry.value)))
+    }
+}
+
+impl Held {
+    /// The block, if it is whole.
+    #[inline]
+    fn whole(&self) -> Option<&Block> {
+        match self {
+            Held::Whole(cached) => Some(&cached.block),
+            Held::Partial(partial) => partial.whole(),
+            Held::Nothing => None,
+        }
     }
 }
 
@@ -121,17 +215,15 @@ impl InternalIterator for BlockIter {
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        let end = self.block.as_deref().map_or(0, |cached| cached.block.entries_end());
+        self.invalidate();
+        let end = self.whole()?.map_or(0, Block::entries_end);
         self.step_before(end)
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.invalidate();
-        let Some(cached) = self.block.as_deref() else { return Ok(()) };
-        if let Some((at, entry)) = cached.find(&self.order, target, &mut self.key)? {
-            self.at = at;
-            self.value = entry.value;
-            self.valid = true;
+        if let Some((at, value)) = self.find(target)? {
+            self.stand_on(at, value);
         }
         Ok(())
     }
@@ -139,7 +231,7 @@ impl InternalIterator for BlockIter {
     #[inline]
     fn next(&mut self) -> Result<()> {
         debug_assert!(self.valid);
-        self.interval.clear();
+        self.forget_interval();
         self.step_to(self.value.end)
     }
 
@@ -158,8 +250,11 @@ impl InternalIterator for BlockIter {
 
     #[inline]
     fn value(&self) -> &[u8] {
-        let block = self.block.as_deref();
-        block.map_or(&[], |cached| cached.block.slice(self.value.clone()))
+        match &self.block {
+            Held::Whole(cached) => cached.block.slice(self.value.clone()),
+            Held::Partial(partial) => partial.slice(self.value.clone()),
+            Held::Nothing => &[],
+        }
     }
 }
 
@@ -280,7 +375,7 @@ mod tests {
         iter.seek_to_last().unwrap();
         for seqno in seqnos().rev() {
             assert!(iter.valid() && iter.key() == key(seqno), "entry {seqno}");
-            assert!(iter.interval.keys.capacity() <= 4 * HELD_BYTES_MAX);
+            assert!(iter.interval.as_ref().unwrap().keys.capacity() <= 4 * HELD_BYTES_MAX);
             iter.prev().unwrap();
         }
         assert!(!iter.valid());

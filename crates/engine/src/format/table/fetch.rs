@@ -2,6 +2,7 @@
 //! time through the thread's scratch memory, iterators through a [`Readahead`] of their own.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use crate::base::checksum;
 use crate::base::coding::Reader;
@@ -10,10 +11,12 @@ use crate::env::fs::RandomAccessFile;
 use crate::format::table::TRAILER_BYTES;
 use crate::format::table::compress;
 use crate::format::table::handle::BlockHandle;
+use crate::format::table::spare;
 
 /// Scratch memory larger than this is given back after use.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
-/// Readahead starts with this much once a scan has read two blocks in a row, ..
+/// A scan's first block is read alone, the next two at once if they take no more than this. Then readahead starts with
+/// it, ..
 const SPAN_BYTES_MIN: usize = 8 << 10;
 /// .. and doubles up to this.
 const SPAN_BYTES_MAX: usize = 256 << 10;
@@ -58,13 +61,13 @@ pub(crate) fn fetch(
 }
 
 /// Reads a block as it is stored into `out`, reusing its memory, and checks it; returns its type byte and
-/// its content. Errors name file and offset.
-pub(crate) fn fetch_stored<'a>(
+/// where its content lies there. Errors name file and offset.
+pub(crate) fn fetch_stored(
     file: &dyn RandomAccessFile,
     handle: BlockHandle,
     verify: Verify,
-    out: &'a mut Vec<u8>,
-) -> Result<(u8, &'a [u8])> {
+    out: &mut Vec<u8>,
+) -> Result<(u8, Range<usize>)> {
     let len = stored_bytes(file, handle)?;
     if out.len() < len {
         out.resize(len, 0);
@@ -73,6 +76,7 @@ pub(crate) fn fetch_stored<'a>(
     let read = read_exactly(file, handle.offset, stored);
     let checked =
         read.and_then(|()| check(stored, verify).map_err(|error| error.at(handle.offset)));
+    let checked = checked.map(|(id, content)| (id, 0..content.len()));
     checked.map_err(|error| error.in_file(file.path()))
 }
 
@@ -160,40 +164,108 @@ impl Readahead {
         file: &dyn RandomAccessFile,
         handle: BlockHandle,
         verify: Verify,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
+    ) -> Result<Vec<u8>> {
+        let (id, content) = self.stored(file, (handle, None), verify)?;
+        let unpacked = self.unpack(id, content, Vec::new());
+        unpacked.map_err(|error| error.at(handle.offset).in_file(file.path()))
+    }
+
+    /// Unpacks what [`stored`](Self::stored) brought, reusing the memory of `out`. Errors name nothing.
+    pub(crate) fn unpack(
+        &self,
+        id: u8,
+        content: Range<usize>,
+        mut out: Vec<u8>,
+    ) -> Result<Vec<u8>> {
+        compress::decompress(id, self.buffer.get(content).unwrap_or_default(), &mut out)?;
+        Ok(out)
+    }
+
+    /// Whether the block begins where the last one ended.
+    pub(crate) fn follows(&self, handle: BlockHandle) -> bool {
+        handle.offset == self.expected
+    }
+
+    /// Has a block as it is stored in the buffer, checked: its type byte, and where its content lies there. `next` is
+    /// the block behind it, if that may be wanted, too.
+    pub(crate) fn stored(
+        &mut self,
+        file: &dyn RandomAccessFile,
+        (handle, next): (BlockHandle, Option<BlockHandle>),
+        verify: Verify,
+    ) -> Result<(u8, Range<usize>)> {
         let len = stored_bytes(file, handle)?;
-        let sequential = handle.offset == self.expected;
+        let goes_on = self.follows(handle);
         self.pass_over(handle);
-        if self.ahead == Ahead::WhenSequential && !sequential {
+        if self.ahead == Ahead::WhenSequential && !goes_on {
             self.span = 0;
-            self.filled = 0;
-            return fetch(file, handle, verify, out);
         }
         if self.buffered(handle.offset, len).is_none() {
-            self.fill(file, handle.offset, len).map_err(|error| error.in_file(file.path()))?;
+            let next_len = next.and_then(|next| stored_bytes(file, next).ok()).unwrap_or_default();
+            let wanted = match (self.span, len + next_len) {
+                (0, both) if goes_on && both <= SPAN_BYTES_MIN => both,
+                (span, _) => len.max(span),
+            };
+            if self.span > 0 || goes_on {
+                self.span = (2 * self.span).clamp(SPAN_BYTES_MIN, SPAN_BYTES_MAX);
+            }
+            self.fill(file, handle.offset, wanted)
+                // What lies behind the block may be what cannot be read.
+                .or_else(|error| {
+                    if wanted > len { self.fill(file, handle.offset, len) } else { Err(error) }
+                })
+                .map_err(|error| error.in_file(file.path()))?;
         }
-        let stored = self.buffered(handle.offset, len);
-        let stored = stored.ok_or_else(|| Error::corruption("truncated block read"));
-        let result = stored.and_then(|stored| unpack(stored, verify, out));
-        result.map_err(|error| error.at(handle.offset).in_file(file.path()))
+        let truncated = || Error::corruption("truncated block read");
+        let stored = self.buffered(handle.offset, len).ok_or_else(truncated);
+        let checked = stored.and_then(|stored| Ok((check(stored.1, verify)?, stored.0)));
+        match checked {
+            Ok(((id, content), at)) => Ok((id, at..at + content.len())),
+            Err(error) => Err(error.at(handle.offset).in_file(file.path())),
+        }
     }
 
-    fn buffered(&self, offset: u64, len: usize) -> Option<&[u8]> {
+    /// Lends the buffer with what it holds. It must come back before the next read, or all is read anew.
+    pub(crate) fn lend(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// Takes back what was lent.
+    pub(crate) fn take_back(&mut self, buffer: Vec<u8>) {
+        if !buffer.is_empty() {
+            self.buffer = buffer;
+        }
+    }
+
+    /// True until blocks have been read one after the other for some time.
+    pub(crate) fn is_short(&self) -> bool {
+        self.span <= SPAN_BYTES_MIN
+    }
+
+    /// Where in the buffer these bytes of the file lie, and they themselves.
+    fn buffered(&self, offset: u64, len: usize) -> Option<(usize, &[u8])> {
         let at = usize::try_from(offset.checked_sub(self.start)?).ok()?;
-        self.buffer.get(..self.filled)?.get(at..at.checked_add(len)?)
+        Some((at, self.buffer.get(..self.filled)?.get(at..at.checked_add(len)?)?))
     }
 
-    fn fill(&mut self, file: &dyn RandomAccessFile, offset: u64, len: usize) -> Result<()> {
+    fn fill(&mut self, file: &dyn RandomAccessFile, offset: u64, wanted: usize) -> Result<()> {
         let rest = usize::try_from(file.len().saturating_sub(offset)).unwrap_or(usize::MAX);
-        let wanted = len.max(self.span).min(rest);
+        let wanted = wanted.min(rest);
+        if self.buffer.is_empty() {
+            self.buffer = spare::take();
+        }
         if self.buffer.len() < wanted {
             self.buffer.resize(wanted, 0);
         }
         self.start = offset;
         let read = file.read_at(&mut self.buffer[..wanted], offset);
         self.filled = *read.as_ref().unwrap_or(&0);
-        self.span = (2 * self.span).clamp(SPAN_BYTES_MIN, SPAN_BYTES_MAX);
         read.map(drop)
+    }
+}
+
+impl Drop for Readahead {
+    fn drop(&mut self) {
+        spare::give(std::mem::take(&mut self.buffer));
     }
 }

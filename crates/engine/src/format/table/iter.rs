@@ -6,7 +6,9 @@ use std::sync::Arc;
 use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
 use crate::format::table::block_iter::BlockIter;
-use crate::format::table::fetch::{Ahead, Readahead, Verify};
+use crate::format::table::compress;
+use crate::format::table::fetch::{Ahead, Readahead};
+use crate::format::table::partial::PartialBlock;
 use crate::format::table::reader::Table;
 use crate::format::table::spare;
 
@@ -44,7 +46,13 @@ pub(crate) struct TableIter {
     /// The block that `entries` is over, if it has one.
     index: usize,
     entries: BlockIter,
-    has_block: bool,
+}
+
+/// Where an iterator goes within a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Forward,
+    Backward,
 }
 
 impl TableIter {
@@ -54,7 +62,6 @@ impl TableIter {
             readahead: Readahead::new(options.ahead),
             options,
             index: 0,
-            has_block: false,
             table,
         }
     }
@@ -65,46 +72,74 @@ impl TableIter {
     }
 
     /// Checks of the current block what reading it forward does not tell.
-    pub(crate) fn check_block(&self) -> Result<()> {
-        self.entries.check_block().map_err(|error| self.placed(error))
+    pub(crate) fn check_block(&mut self) -> Result<()> {
+        let checked = self.entries.check_block();
+        checked.map_err(|error| self.placed(error))
     }
 
     /// Makes `entries` go over block `index`; over none if there is no such block.
-    fn load(&mut self, index: usize) -> Result<()> {
-        if self.has_block && self.index == index {
+    fn load(&mut self, index: usize, way: Way) -> Result<()> {
+        if self.entries.has_block() && self.index == index {
             return Ok(());
         }
-        let old = self.entries.take_block();
-        self.has_block = false;
+        // If nobody else holds the old block, its memory is the next one's.
+        self.readahead.take_back(self.entries.take_block());
         self.index = index;
         if index >= self.table.index().len() {
             return Ok(());
         }
-        let table = &*self.table;
-        let handle = table.handle(index)?;
         let cached = match self.options.ahead {
-            Ahead::WhenSequential => table.cached(index),
+            Ahead::WhenSequential => self.table.cached(index),
             Ahead::Always => None,
         };
-        let block = match cached {
+        match cached {
             Some(block) => {
-                table.note_use(index, &block);
-                self.readahead.pass_over(handle);
-                block
+                self.table.note_use(index, &block);
+                self.readahead.pass_over(self.table.handle(index)?);
+                self.entries.set_block(block);
+                Ok(())
             }
-            None => {
-                // If nobody else holds it, its memory is the next one's.
-                drop(old);
-                let fill_cache = self.options.fill_cache && table.admits(index);
-                let mut bytes = spare::take();
-                let verify = Verify::from(self.options.verify);
-                self.readahead.fetch(table.file(), handle, verify, &mut bytes)?;
-                table.keep(index, bytes, fill_cache)?
+            None => self.read(index, way),
+        }
+    }
+
+    fn read(&mut self, index: usize, way: Way) -> Result<()> {
+        let table = &*self.table;
+        let handle = table.handle(index)?;
+        // Two at once, but not from the first on: most seeks are content with that one.
+        let takes_two = self.readahead.follows(handle)
+            && index + 1 < table.index().len()
+            && !table.has_cached(index + 1);
+        let next = if takes_two { Some(table.handle(index + 1)?) } else { None };
+        let keeps = self.options.fill_cache && table.admits(index);
+        let (id, content) =
+            self.readahead.stored(table.file(), (handle, next), self.options.verify.into())?;
+        let unpacked = spare::take();
+        let whole = if id == compress::SNAPPY && !keeps && self.may_stop_within(way) {
+            let lent = self.readahead.lend();
+            let mut partial = PartialBlock::start(lent, content, unpacked)
+                .map_err(|error| table.in_block(error, index))?;
+            if table.is_in_place(index, partial.beginning()) {
+                self.entries.set_partial(partial);
+                return Ok(());
             }
+            let whole = partial.finish();
+            self.readahead.take_back(partial.take_stored());
+            whole
+        } else {
+            self.readahead.unpack(id, content, unpacked)
         };
-        self.entries.set_block(block);
-        self.has_block = true;
+        let whole = whole.map_err(|error| table.in_block(error, index))?;
+        self.entries.set_block(table.keep(index, whole, keeps)?);
         Ok(())
+    }
+
+    /// Whether the block that is next may not be gone through to its end.
+    fn may_stop_within(&self, way: Way) -> bool {
+        way == Way::Forward
+            && self.options.ahead == Ahead::WhenSequential
+            && self.readahead.is_short()
+            && self.table.order().is_bytewise()
     }
 
     /// Names the file and the block in an error of the block's iterator.
@@ -115,21 +150,20 @@ impl TableIter {
 
     /// From behind a block's end to the first entry of the next block that has one.
     fn skip_forward(&mut self) -> Result<()> {
-        while !self.entries.valid() && self.has_block {
-            self.load(self.index + 1)?;
+        while !self.entries.valid() && self.entries.has_block() {
+            self.load(self.index + 1, Way::Forward)?;
             self.entries.seek_to_first().map_err(|error| self.placed(error))?;
         }
         Ok(())
     }
 
     fn skip_backward(&mut self) -> Result<()> {
-        while !self.entries.valid() && self.has_block {
+        while !self.entries.valid() && self.entries.has_block() {
             let Some(index) = self.index.checked_sub(1) else {
-                self.entries.take_block();
-                self.has_block = false;
+                self.readahead.take_back(self.entries.take_block());
                 return Ok(());
             };
-            self.load(index)?;
+            self.load(index, Way::Backward)?;
             self.entries.seek_to_last().map_err(|error| self.placed(error))?;
         }
         Ok(())
@@ -143,7 +177,7 @@ impl InternalIterator for TableIter {
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.load(0)?;
+        self.load(0, Way::Forward)?;
         self.entries.seek_to_first().map_err(|error| self.placed(error))?;
         self.skip_forward()
     }
@@ -152,14 +186,14 @@ impl InternalIterator for TableIter {
         let Some(last) = self.table.index().len().checked_sub(1) else {
             return Ok(());
         };
-        self.load(last)?;
+        self.load(last, Way::Backward)?;
         self.entries.seek_to_last().map_err(|error| self.placed(error))?;
         self.skip_backward()
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         let index = self.table.index().find(target);
-        self.load(index)?;
+        self.load(index, Way::Forward)?;
         self.entries.seek(target).map_err(|error| self.placed(error))?;
         self.skip_forward()
     }

@@ -30,6 +30,7 @@ pub(crate) mod handle;
 pub(crate) mod index;
 pub(crate) mod iter;
 mod late_filter;
+mod partial;
 mod parts;
 mod peek;
 pub(crate) mod properties;

@@ -12,7 +12,7 @@ use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::key::user_key;
 use crate::env::fs::RandomAccessFile;
-use crate::format::table::block::{self, Block, Matcher};
+use crate::format::table::block::{self, Block, Matcher, set_key};
 use crate::format::table::cache::{Cache, CachedBlock, Shelf};
 use crate::format::table::fetch::{self, Verify};
 use crate::format::table::filter::Filter;
@@ -21,6 +21,7 @@ use crate::format::table::handle::BlockHandle;
 use crate::format::table::index::Index;
 use crate::format::table::iter::{ScanOptions, TableIter};
 use crate::format::table::late_filter::{LateFilter, Limit};
+use crate::format::table::partial::PartialBlock;
 use crate::format::table::parts::Parts;
 use crate::format::table::peek::{self, Scratch};
 use crate::format::table::properties::TableProperties;
@@ -221,21 +222,27 @@ impl Table {
             let Scratch { stored, block, key } = scratch;
             let (id, content) = fetch::fetch_stored(&*self.file, handle, verify, stored)?;
             let result = if id == compress::SNAPPY && self.settings.order.is_bytewise() {
-                let mut unpacker = compress::start_snappy(content, block)
+                let (lent, out) = (std::mem::take(stored), std::mem::take(block));
+                let mut partial = PartialBlock::start(lent, content, out)
                     .map_err(|error| self.in_block(error, index))?;
-                let entry = peek::find(&mut unpacker, block, Matcher::new(target));
-                if let Some(entry) = entry.filter(|_| self.is_in_place(index, block)) {
-                    key.clear();
-                    key.extend_from_slice(target.get(..entry.shared).unwrap_or_default());
-                    key.extend_from_slice(&block[entry.suffix]);
-                    return Ok(Some(found(key, &block[entry.value])));
+                let entry = partial.find(Matcher::new(target));
+                if let Some((_, entry)) =
+                    entry.filter(|_| self.is_in_place(index, partial.beginning()))
+                {
+                    set_key(key, target, entry.shared, partial.slice(entry.suffix));
+                    let result = found(key, partial.slice(entry.value));
+                    (*stored, *block) = partial.into_buffers();
+                    return Ok(Some(result));
                 }
-                unpacker.unpack_to(block, usize::MAX).ok_or_else(compress::corrupted_snappy)
+                let whole = partial.finish();
+                *stored = partial.take_stored();
+                whole
             } else {
-                compress::decompress(id, content, block)
+                let content = stored.get(content).unwrap_or_default();
+                compress::decompress(id, content, block).map(|()| std::mem::take(block))
             };
-            let whole = result.and_then(|()| {
-                let whole = Block::new(std::mem::take(block))?;
+            let whole = result.and_then(|whole| {
+                let whole = Block::new(whole)?;
                 self.check_place(index, &whole)?;
                 let entry = whole.find(&self.settings.order, target, key)?;
                 let answer = entry.map(|(_, entry)| found(key, whole.slice(entry.value)));
@@ -257,6 +264,10 @@ impl Table {
     /// Asked once for each block that is missed: whether the cache should keep it.
     pub(crate) fn admits(&self, index: usize) -> bool {
         self.cache.admits(&self.shelf, index)
+    }
+
+    pub(crate) fn has_cached(&self, index: usize) -> bool {
+        self.shelf.is_filled(index)
     }
 
     pub(crate) fn cached(&self, index: usize) -> Option<Arc<CachedBlock>> {
@@ -310,7 +321,7 @@ impl Table {
     }
 
     /// As [`check_place`](Self::check_place), of a block's beginning. False if the whole must be looked at.
-    fn is_in_place(&self, index: usize, beginning: &[u8]) -> bool {
+    pub(super) fn is_in_place(&self, index: usize, beginning: &[u8]) -> bool {
         if !self.settings.check_places {
             return true;
         }

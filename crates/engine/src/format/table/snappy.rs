@@ -52,6 +52,16 @@ impl<'a> Unpacker<'a> {
         Some(Unpacker { rest: reader.rest(), len })
     }
 
+    /// Goes on where another stopped, which had `left` so many bytes of its input, the end of which `rest` is.
+    pub(crate) fn resume(rest: &'a [u8], len: usize) -> Self {
+        Unpacker { rest, len }
+    }
+
+    /// How many bytes of the input are left.
+    pub(crate) fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     /// How many bytes there will be.
     pub(crate) fn len(&self) -> usize {
         self.len

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use crate::base::sync::thread_local;
 
 /// Buffers kept by each thread, and the size of the largest worth keeping.
-const BUFFERS_MAX: usize = 4;
+const BUFFERS_MAX: usize = 8;
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {

@@ -127,15 +127,7 @@ impl Salvage {
     }
 
     fn read(&mut self, handle: BlockHandle) -> Result<Arc<CachedBlock>> {
-        let mut bytes = Vec::new();
-        let read = self.readahead.fetch(&*self.file, handle, Verify::Yes, &mut bytes);
-        if read.as_ref().is_err_and(|error| !error.is_corruption()) {
-            // A bad sector ahead must not cost this block.
-            self.readahead = Readahead::new(Ahead::Always);
-            fetch(&*self.file, handle, Verify::Yes, &mut bytes)?;
-        } else {
-            read?;
-        }
+        let bytes = self.readahead.fetch(&*self.file, handle, Verify::Yes)?;
         Ok(Arc::new(CachedBlock::new(Block::new(bytes)?)))
     }
 
