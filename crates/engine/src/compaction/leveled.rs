@@ -51,11 +51,13 @@ pub(crate) struct Leveled {
     /// In the order of the events; until the table has left its slot, so that a plan that could not
     /// start, or failed, is made again.
     seeks_spent: Vec<(Slot, FileNumber)>,
+    /// Up to this table, level 0 is to be merged for the sake of scans.
+    scans_spent: Option<FileNumber>,
 }
 
 impl Leveled {
     pub(crate) fn new(settings: LeveledSettings) -> Self {
-        Leveled { settings, seeks_spent: Vec::new() }
+        Leveled { settings, seeks_spent: Vec::new(), scans_spent: None }
     }
 
     /// Levels by how far they are past their limit, the worst first.
@@ -171,6 +173,15 @@ impl Leveled {
             self.plan(view, &[place], Slot::tree(place.slot.level.deeper()?))
         })
     }
+
+    fn pick_for_scans(&mut self, view: &PickView<'_>) -> Option<Plan> {
+        let is_meant = |table: &Arc<TableMeta>| Some(table.number) <= self.scans_spent;
+        if !view.version.slot(Slot::L0).iter().any(is_meant) {
+            self.scans_spent = None;
+            return None;
+        }
+        self.pick_level(view, Level::ZERO)
+    }
 }
 
 impl CompactionPolicy for Leveled {
@@ -181,6 +192,7 @@ impl CompactionPolicy for Leveled {
             .find_map(|(_, level)| self.pick_level(view, level))
             .or_else(|| self.pick_deletions(view))
             .or_else(|| self.pick_seeks(view))
+            .or_else(|| self.pick_for_scans(view))
     }
 
     fn observe(&mut self, event: PolicyEvent) {
@@ -190,6 +202,7 @@ impl CompactionPolicy for Leveled {
                 self.seeks_spent.push((slot, table));
             }
             PolicyEvent::SeeksSpent { .. } => {}
+            PolicyEvent::ScansSpent { newest } => self.scans_spent = Some(newest),
         }
     }
 }

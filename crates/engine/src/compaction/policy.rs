@@ -24,6 +24,8 @@ pub(crate) struct PickView<'a> {
 pub(crate) enum PolicyEvent {
     /// Reads went through this table for nothing as often as a compaction of it would cost.
     SeeksSpent { slot: Slot, table: FileNumber },
+    /// Scans have paid as much for level 0's tables, of which this is the newest, as merging them would cost.
+    ScansSpent { newest: FileNumber },
 }
 
 /// Chooses compactions. Called under the state lock: no I/O, no clock, no locks; a function of what

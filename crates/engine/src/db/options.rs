@@ -71,6 +71,9 @@ pub struct Options {
     /// Compact tables that reads often visit in vain, as LevelDB does. It makes reads write; off by
     /// default.
     pub seek_compaction: bool,
+    /// Merge level 0 once scans have paid more for its tables, each of which they visit, than merging them costs: at
+    /// most once for each flush, and never on account of gets. Default: true.
+    pub scan_compaction: bool,
     /// Tables in level 0 at which it is compacted, writes are slowed, and writes stop. Defaults: 4,
     /// 8 and 12.
     pub level0: Level0Limits,
@@ -137,6 +140,7 @@ impl Default for Options {
             map_logs: true,
             filter_policy: None,
             seek_compaction: false,
+            scan_compaction: true,
             level0: Level0Limits::default(),
             level1_bytes: 10 << 20,
             compaction_lanes: 2,
@@ -166,6 +170,7 @@ impl fmt::Debug for Options {
             .field("map_logs", &self.map_logs)
             .field("filter_policy", &filter)
             .field("seek_compaction", &self.seek_compaction)
+            .field("scan_compaction", &self.scan_compaction)
             .field("level0", &self.level0)
             .field("level1_bytes", &self.level1_bytes)
             .field("compaction_lanes", &self.compaction_lanes)

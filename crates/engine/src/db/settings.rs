@@ -36,6 +36,7 @@ pub(crate) struct Settings {
     pub(crate) open_tables_max: usize,
     pub(crate) block_cache: Arc<dyn Cache>,
     pub(crate) seek_compaction: bool,
+    pub(crate) scan_compaction: bool,
 }
 
 /// Moves numbers into LevelDB's ranges.
@@ -90,6 +91,7 @@ impl Settings {
                 .clone()
                 .unwrap_or_else(|| Arc::new(BlockCache::new(BLOCK_CACHE_BYTES))),
             seek_compaction: options.seek_compaction,
+            scan_compaction: options.scan_compaction,
         })
     }
 }

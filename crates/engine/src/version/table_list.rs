@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::fences::Fences;
@@ -15,7 +16,21 @@ pub(crate) struct TableList {
     tables: Vec<Arc<TableMeta>>,
     /// Of the tables' greatest user keys, where the slot is sorted and the order bytewise. Made by the first who asks.
     ends: OnceLock<Fences>,
+    scans: Scans,
 }
+
+/// What scans have paid for tables that lie on top of each other.
+#[derive(Default)]
+struct Scans {
+    visits: AtomicU64,
+    /// So many visits cost what merging the tables would. Set by the first scan.
+    worth: OnceLock<u64>,
+}
+
+/// A scan's visit of a table costs about what merging so many bytes does: two microseconds.
+const MERGED_PER_VISIT: u64 = 200;
+/// Fewer visits are worth no merge, however small.
+const VISITS_MIN: u64 = 4096;
 
 impl TableList {
     /// Of a sorted slot: the first table that does not end before `target`, an internal key.
@@ -25,6 +40,16 @@ impl TableList {
         let ends_before =
             |table: &TableMeta| order.compare(table.largest.as_bytes(), target).is_lt();
         around.start + self.tables[around].partition_point(|table| ends_before(table))
+    }
+
+    /// Counts a scan that visits all tables. True once: when scans have paid about what it would cost to merge so many
+    /// bytes, that is what a merge would have spared them.
+    pub(crate) fn note_scan(&self, merge_bytes: impl FnOnce() -> u64) -> bool {
+        let worth = || (merge_bytes() / MERGED_PER_VISIT).max(VISITS_MIN);
+        let worth = *self.scans.worth.get_or_init(worth);
+        let visits = self.tables.len() as u64;
+        let before = self.scans.visits.fetch_add(visits, Relaxed);
+        before < worth && before + visits >= worth
     }
 
     /// Tables before the range end before the target, those behind it do not; those within have to be looked at.
@@ -49,6 +74,6 @@ impl Deref for TableList {
 
 impl FromIterator<Arc<TableMeta>> for TableList {
     fn from_iter<T: IntoIterator<Item = Arc<TableMeta>>>(tables: T) -> Self {
-        TableList { tables: tables.into_iter().collect(), ends: OnceLock::new() }
+        TableList { tables: tables.into_iter().collect(), ..TableList::default() }
     }
 }

@@ -240,6 +240,39 @@ fn reads_in_vain_compact_if_the_user_wants() {
     }
 }
 
+/// Scans visit each table of level 0; once that was dearer than merging them, they are merged.
+#[test]
+fn scans_of_level_0_compact_it_once() {
+    for wanted in [true, false] {
+        let world = World::new();
+        let db = world.open_with(|options| options.scan_compaction = wanted);
+        put_all(&db, &[("a", "1"), ("z", "1")]);
+        db.flush().unwrap();
+        put_all(&db, &[("a", "2"), ("z", "2")]);
+        db.flush().unwrap();
+        assert_eq!(files_per_level(&db), "2");
+        let scan = |times| {
+            for _ in 0..times {
+                let mut iter = db.iter().unwrap();
+                iter.seek("m").unwrap();
+                assert_eq!(iter.value(), b"2");
+            }
+            work_off(&db);
+        };
+        scan(2000);
+        assert_eq!(files_per_level(&db), "2", "too few to tell");
+        scan(100);
+        assert_eq!(files_per_level(&db), if wanted { "0,1" } else { "2" });
+        scan(10_000);
+        assert_eq!(files_per_level(&db), if wanted { "0,1" } else { "2" });
+        put_all(&db, &[("b", "3")]);
+        db.flush().unwrap();
+        scan(5000);
+        assert_eq!(files_per_level(&db), if wanted { "0,1" } else { "3" });
+        assert_eq!(contents(&db)["b"], "3");
+    }
+}
+
 /// The same for scans, which are sampled: about once for each mebibyte they read.
 #[test]
 fn scans_in_vain_compact_if_the_user_wants() {

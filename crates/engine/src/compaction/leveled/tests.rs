@@ -226,6 +226,34 @@ fn spent_seeks_are_forgotten_once_the_table_has_gone() {
 }
 
 #[test]
+fn level_0_is_merged_for_scans_up_to_the_table_that_they_told_of() {
+    let order = UserOrder::Bytewise;
+    let level0 = |tables: &[&str]| {
+        let upper = tables.iter().map(|text| (Slot::L0, table(text)));
+        Arc::new(version(upper.chain([(tree(1), table("1:a-z"))])))
+    };
+    let mut policy = Leveled::new(Case::parse("").settings);
+    let in_flight = InFlight::default();
+    let pick = |policy: &mut Leveled, version: &Arc<Version>| {
+        let (order, in_flight) = (&order, &in_flight);
+        policy.pick(&PickView { version, order, in_flight, oldest_read: SEQNO_MAX })
+    };
+    let two = level0(&["3:a-c", "2:b-d"]);
+    assert!(pick(&mut policy, &two).is_none());
+    policy.observe(PolicyEvent::ScansSpent { newest: FileNumber(3) });
+    let numbers = [2, 3, 1].map(FileNumber);
+    match pick(&mut policy, &two) {
+        Some(Plan::Merge { inputs, to }) => {
+            assert!(to == tree(1) && numbers.iter().all(|number| inputs.contains(number)));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(pick(&mut policy, &two).is_some(), "it failed, and is made again");
+    assert!(pick(&mut policy, &level0(&["4:a-c"])).is_none(), "that one came later");
+    assert!(pick(&mut policy, &two).is_none());
+}
+
+#[test]
 fn level_limits_grow_and_never_overflow() {
     let settings = Case::parse("limits level1=100 growth=10").settings;
     let limits: Vec<u64> = Level::all().map(|level| settings.level_limit(level)).collect();

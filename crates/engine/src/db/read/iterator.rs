@@ -139,6 +139,7 @@ impl DbIterator {
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.moved(|iter| {
             iter.direction = Direction::Forward;
+            iter.core.note_scan(&iter.pinned);
             iter.merged.seek_to_first()?;
             iter.find_forward(false)
         })
@@ -148,6 +149,7 @@ impl DbIterator {
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.moved(|iter| {
             iter.direction = Direction::Backward;
+            iter.core.note_scan(&iter.pinned);
             iter.merged.seek_to_last()?;
             iter.find_backward()
         })
@@ -158,6 +160,7 @@ impl DbIterator {
         let target = SeekKey::new(target.as_ref(), self.seqno);
         self.moved(|iter| {
             iter.direction = Direction::Forward;
+            iter.core.note_scan(&iter.pinned);
             iter.merged.seek(target.as_bytes())?;
             iter.find_forward(false)
         })

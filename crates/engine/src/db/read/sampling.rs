@@ -1,8 +1,13 @@
-//! Seek compaction's bookkeeping: reads that go through more tables than one charge the first of
+//! What reads tell the policy.
+//!
+//! Scans pay for each table of level 0; when they have paid enough, it is merged:
+//! [`Options::scan_compaction`](crate::Options::scan_compaction).
+//!
+//! Seek compaction: reads that go through more tables than one charge the first of
 //! them, and a table charged often enough is named to the policy. Only with
 //! [`Options::seek_compaction`](crate::Options::seek_compaction).
 
-use crate::base::slot::Slot;
+use crate::base::slot::{Level, Slot};
 use crate::compaction::policy::PolicyEvent;
 use crate::db::core::Core;
 use crate::db::super_version::SuperVersion;
@@ -52,6 +57,22 @@ impl Core {
         });
         if let (Some((slot, first)), Some(_)) = (meeting.next(), meeting.next()) {
             self.charge_seek(slot, first);
+        }
+    }
+
+    /// A scan begins: it visits every table of level 0. When scans have done that for long enough, the tables are merged.
+    #[inline]
+    pub(crate) fn note_scan(&self, pinned: &SuperVersion) {
+        let level0 = pinned.version.shared_slot(Slot::L0);
+        let Some(newest) = level0.first().filter(|_| self.settings.scan_compaction) else { return };
+        let bytes = || {
+            let levels = Level::all().take(2);
+            levels.map(|level| pinned.version.level_bytes(level)).sum()
+        };
+        if level0.note_scan(bytes) {
+            let event = PolicyEvent::ScansSpent { newest: newest.number };
+            self.state.lock().policy.observe(event);
+            self.ring_for_work();
         }
     }
 
