@@ -93,6 +93,21 @@ pub(crate) fn leading_bytes(user: &[u8]) -> u64 {
     u64::from_be_bytes(padded)
 }
 
+/// Keys up to this length are all in their [`leading_words`].
+pub(crate) const LEADING_BYTES: usize = size_of::<u128>();
+
+/// As [`leading_bytes`], the first sixteen of an internal key's user key.
+#[inline]
+pub(crate) fn leading_words(internal: &[u8]) -> u128 {
+    let user_bytes = internal.len().saturating_sub(TAG_BYTES);
+    match internal.first_chunk() {
+        Some(first) if user_bytes >= LEADING_BYTES => u128::from_be_bytes(*first),
+        // The tag's bytes go.
+        Some(first) => u128::from_be_bytes(*first) & !(u128::MAX >> (8 * user_bytes)),
+        None => u128::from(leading_bytes(&internal[..user_bytes])) << 64,
+    }
+}
+
 /// An internal key taken apart; `None` if it is too short or of an unknown kind.
 #[inline]
 pub(crate) fn parse(internal: &[u8]) -> Option<ParsedKey<'_>> {
@@ -222,6 +237,19 @@ mod tests {
         assert!(keys.is_sorted_by_key(|key| leading_bytes(key)));
         assert!(leading_bytes(b"abcdefg") < leading_bytes(b"abcdefgh"));
         assert_eq!(leading_bytes(b"a"), 0x61 << 56);
+    }
+
+    #[test]
+    fn leading_words_are_the_first_sixteen_bytes() {
+        let long = b"abcdefghijklmnopqrst";
+        for len in 0..long.len() {
+            let user = &long[..len];
+            let mut padded = [0; LEADING_BYTES];
+            padded[..len.min(LEADING_BYTES)].copy_from_slice(&user[..len.min(LEADING_BYTES)]);
+            let key = InternalKey::new(user, SEQNO_MAX, ValueKind::Value);
+            assert_eq!(leading_words(key.as_bytes()), u128::from_be_bytes(padded), "{len}");
+        }
+        assert_eq!(leading_words(b"short"), 0);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!   direction of travel. The entry the merge stands on is that of the first.
 //! - I2: going forward, every child in the heap stands on its first entry not passed yet; going
 //!   backward, on its last.
-//! - I3: what a heap of several shows of a child is of its current key.
+//! - I3: what the heap shows of a child is of its current key.
 //!
 //! Should two children hold the same internal key, both show: that of the earlier child first, and
 //! the other way round backward.
@@ -22,7 +22,7 @@ use std::cmp::Ordering;
 use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
-use crate::base::key::{leading_bytes, user_key};
+use crate::base::key::leading_words;
 
 /// The union of its children. Errors of a child pass through and make it invalid.
 pub(crate) struct MergingIter<I> {
@@ -40,8 +40,8 @@ pub(crate) struct MergingIter<I> {
 #[derive(Clone, Copy)]
 struct Runner {
     child: usize,
-    /// The leading bytes of its current user key; 0 in custom orders. Equal ones tell nothing.
-    shown: u64,
+    /// The leading words of its current user key; 0 in custom orders. Equal ones tell nothing.
+    shown: u128,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,12 @@ impl<I: InternalIterator> MergingIter<I> {
             direction: Direction::Forward,
             pivot: Vec::new(),
         }
+    }
+
+    /// The [`leading_words`] of the current key; 0 in custom orders.
+    #[inline]
+    pub(crate) fn leading(&self) -> u128 {
+        self.heap.first().map_or(0, |top| top.shown)
     }
 
     /// Moves all children, then orders those that are on an entry.
@@ -93,7 +99,6 @@ impl<I: InternalIterator> MergingIter<I> {
     /// Moves the current child one entry on in the direction of travel.
     #[inline]
     fn step(&mut self) -> Result<()> {
-        let several = self.heap.len() > 1;
         let top = self.heap.first_mut().expect("callers check that the iterator is valid");
         let iter = &mut self.children[top.child];
         let moved = match self.direction {
@@ -107,7 +112,7 @@ impl<I: InternalIterator> MergingIter<I> {
         if !iter.valid() {
             self.heap.swap_remove(0);
             self.nearest_below = None;
-        } else if several {
+        } else {
             top.shown = shown(&self.order, iter);
         }
         self.settle();
@@ -194,9 +199,9 @@ impl<I: InternalIterator> MergingIter<I> {
 }
 
 #[inline]
-fn shown(order: &InternalOrder, iter: &impl InternalIterator) -> u64 {
+fn shown(order: &InternalOrder, iter: &impl InternalIterator) -> u128 {
     match order.user {
-        UserOrder::Bytewise => leading_bytes(user_key(iter.key())),
+        UserOrder::Bytewise => leading_words(iter.key()),
         UserOrder::Custom(_) => 0,
     }
 }

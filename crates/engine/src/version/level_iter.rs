@@ -116,11 +116,13 @@ impl InternalIterator for LevelIter {
         })
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
-        self.guarded(|level| {
-            level.current().next()?;
-            level.skip_forward()
-        })
+        let current = self.current();
+        match current.next() {
+            Ok(()) if current.valid() => Ok(()),
+            moved => self.guarded(|level| moved.and_then(|()| level.skip_forward())),
+        }
     }
 
     fn prev(&mut self) -> Result<()> {

@@ -7,9 +7,12 @@
 
 use std::sync::Arc;
 
+use crate::base::comparator::UserOrder;
 use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
-use crate::base::key::{self, ParsedKey, SeekKey, SeqNo, ValueKind, user_key};
+use crate::base::key::{
+    self, InternalKey, LEADING_BYTES, ParsedKey, SeekKey, SeqNo, ValueKind, leading_words, user_key,
+};
 use crate::base::merging::MergingIter;
 use crate::base::slot::Slot;
 use crate::db::core::Core;
@@ -49,6 +52,8 @@ pub struct DbIterator {
     seqno: SeqNo,
     direction: Direction,
     valid: bool,
+    /// Going forward: the key before the current one, at least.
+    passed: Passed,
     saved: Saved,
     core: Arc<Core>,
     pinned: Arc<SuperVersion>,
@@ -82,6 +87,38 @@ impl Saved {
     }
 }
 
+/// A user key whose entries are to be passed over, and all before them.
+#[derive(Default)]
+struct Passed {
+    leading: u128,
+    len: usize,
+    /// Empty if the leading words say all of it.
+    key: Vec<u8>,
+}
+
+impl Passed {
+    /// `leading` is that of `key`; 0 in custom orders.
+    #[inline]
+    fn set(&mut self, order: &UserOrder, leading: u128, key: &[u8]) {
+        (self.leading, self.len) = (leading, key.len());
+        if key.len() > LEADING_BYTES || !order.is_bytewise() {
+            self.key.clear();
+            self.key.extend_from_slice(key);
+        }
+    }
+
+    /// Whether `key` is not behind this one.
+    #[inline]
+    fn covers(&self, order: &UserOrder, leading: u128, key: &[u8]) -> bool {
+        match order {
+            UserOrder::Bytewise if leading != self.leading => leading < self.leading,
+            // Zeros, of which the leading words cannot tell, make a key longer, and so greater.
+            UserOrder::Bytewise if self.len <= LEADING_BYTES => key.len() <= self.len,
+            _ => order.compare(key, &self.key).is_le(),
+        }
+    }
+}
+
 impl DbIterator {
     pub(crate) fn new(core: &Arc<Core>, options: &ReadOptions) -> Result<Self> {
         // Pin first, then the number; see `View::visible`.
@@ -93,6 +130,7 @@ impl DbIterator {
             seqno,
             direction: Direction::Forward,
             valid: false,
+            passed: Passed::default(),
             saved: Saved::default(),
             core: Arc::clone(core),
             pinned,
@@ -180,8 +218,10 @@ impl DbIterator {
         self.moved(|iter| {
             match iter.direction {
                 Direction::Forward => {
-                    iter.saved.set_key(user_key(iter.merged.key()));
-                    iter.merged.next()?;
+                    let merged = &mut iter.merged;
+                    let order = &iter.core.settings.order.user;
+                    iter.passed.set(order, merged.leading(), user_key(merged.key()));
+                    merged.next()?;
                 }
                 Direction::Backward => iter.turn_forward()?,
             }
@@ -213,16 +253,19 @@ impl DbIterator {
     }
 
     /// After an error the iterator stands nowhere.
+    #[inline]
     fn moved(&mut self, movement: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         self.valid = false;
         let moved = movement(self);
         self.valid &= moved.is_ok();
-        self.sample();
+        if self.sampler.is_some() {
+            self.sample();
+        }
         moved
     }
 
     fn sample(&mut self) {
-        if !self.valid || self.sampler.is_none() {
+        if !self.valid {
             return;
         }
         let bytes = self.key().len() + self.value().len();
@@ -232,19 +275,20 @@ impl DbIterator {
     }
 
     /// From `merged`'s position on, finds the next key that is visible and not deleted. With `skip`,
-    /// entries of `saved.key` are passed over.
+    /// entries of `passed` are passed over.
+    #[inline]
     fn find_forward(&mut self, mut skip: bool) -> Result<()> {
         let order = &self.core.settings.order.user;
         while self.merged.valid() {
             let entry = parse(&self.merged)?;
             if entry.seqno <= self.seqno {
-                let passed = skip && order.compare(entry.user, &self.saved.key).is_le();
-                if !passed {
+                let leading = self.merged.leading();
+                if !(skip && self.passed.covers(order, leading, entry.user)) {
                     if entry.kind == ValueKind::Value {
                         self.valid = true;
                         return Ok(());
                     }
-                    self.saved.set_key(entry.user);
+                    self.passed.set(order, leading, entry.user);
                     skip = true;
                 }
             }
@@ -280,6 +324,10 @@ impl DbIterator {
     /// after what lies before them.
     fn turn_forward(&mut self) -> Result<()> {
         self.direction = Direction::Forward;
+        let order = &self.core.settings.order;
+        let current = InternalKey::seek_to(&self.saved.key, self.seqno);
+        let leading = if order.is_bytewise() { leading_words(current.as_bytes()) } else { 0 };
+        self.passed.set(&order.user, leading, &self.saved.key);
         if self.merged.valid() { self.merged.next() } else { self.merged.seek_to_first() }
     }
 
@@ -297,6 +345,7 @@ impl DbIterator {
     }
 }
 
+#[inline]
 fn parse(merged: &impl InternalIterator) -> Result<ParsedKey<'_>> {
     key::parse(merged.key()).ok_or_else(|| merged.corrupted_key())
 }
