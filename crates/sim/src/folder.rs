@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use siltstone::{FileSystem, Site};
+use siltstone::{FileSystem, Result, Site};
 
 /// A folder of some file system. Calls go past the rules of a `FaultFs` only if it was made from
 /// the file system below it.
@@ -47,11 +47,15 @@ impl Folder {
     }
 
     pub fn read(&self, name: &str) -> Vec<u8> {
-        let file = self.fs.open(&self.path(name)).unwrap();
+        self.try_read(name).unwrap()
+    }
+
+    fn try_read(&self, name: &str) -> Result<Vec<u8>> {
+        let file = self.fs.open(&self.path(name))?;
         let mut bytes = vec![0; file.len() as usize];
-        let read = file.read_at(&mut bytes, 0).unwrap();
+        let read = file.read_at(&mut bytes, 0)?;
         bytes.truncate(read);
-        bytes
+        Ok(bytes)
     }
 
     pub fn len(&self, name: &str) -> u64 {
@@ -86,12 +90,28 @@ impl Folder {
         self.fs.remove_file(&self.path(name), Site::TempRemove).unwrap();
     }
 
-    /// Every file but the lock, with its bytes.
+    /// Every file but the lock, with its bytes. If the folder changes meanwhile, by a database's lanes, it is looked at
+    /// once more.
     pub fn files(&self) -> Vec<(String, Vec<u8>)> {
-        let names = self.names().into_iter();
-        let files = names
-            .filter(|name| name != "LOCK" && !self.fs.metadata(&self.path(name)).unwrap().is_dir);
-        files.map(|name| (name.clone(), self.read(&name))).collect()
+        loop {
+            let names = self.names();
+            let files: Result<Vec<_>> = names.iter().filter_map(|name| self.file(name)).collect();
+            match files {
+                Ok(files) if names == self.names() => return files,
+                Err(error) if !error.is_not_found() => panic!("{error}"),
+                _ => {}
+            }
+        }
+    }
+
+    /// None for the lock, and for folders.
+    fn file(&self, name: &str) -> Option<Result<(String, Vec<u8>)>> {
+        let read = || {
+            let is_dir = self.fs.metadata(&self.path(name))?.is_dir;
+            let bytes = if is_dir { None } else { Some(self.try_read(name)?) };
+            Ok(bytes.map(|bytes| (name.to_owned(), bytes)))
+        };
+        if name == "LOCK" { None } else { read().transpose() }
     }
 
     /// Puts files in, as [`files`](Self::files) gives them.
