@@ -195,34 +195,31 @@ impl Readahead {
         verify: Verify,
     ) -> Result<(u8, Range<usize>)> {
         let len = stored_bytes(file, handle)?;
-        let goes_on = self.follows(handle);
+        let goes_on = self.follows(handle) || self.ahead == Ahead::Always;
         self.pass_over(handle);
-        if self.ahead == Ahead::WhenSequential && !goes_on {
+        if !goes_on {
             self.span = 0;
         }
         if self.buffered(handle.offset, len).is_none() {
             let next_len = next.and_then(|next| stored_bytes(file, next).ok()).unwrap_or_default();
-            let wanted = match (self.span, len + next_len) {
-                (0, both) if goes_on && both <= SPAN_BYTES_MIN => both,
-                (span, _) => len.max(span),
-            };
-            if self.span > 0 || goes_on {
-                self.span = (2 * self.span).clamp(SPAN_BYTES_MIN, SPAN_BYTES_MAX);
-            }
-            self.fill(file, handle.offset, wanted)
-                // What lies behind the block may be what cannot be read.
-                .or_else(|error| {
-                    if wanted > len { self.fill(file, handle.offset, len) } else { Err(error) }
-                })
+            let wanted = if goes_on { self.reach(len, next_len) } else { len };
+            self.fill(file, handle.offset, (len, wanted))
                 .map_err(|error| error.in_file(file.path()))?;
         }
         let truncated = || Error::corruption("truncated block read");
         let stored = self.buffered(handle.offset, len).ok_or_else(truncated);
-        let checked = stored.and_then(|stored| Ok((check(stored.1, verify)?, stored.0)));
-        match checked {
-            Ok(((id, content), at)) => Ok((id, at..at + content.len())),
-            Err(error) => Err(error.at(handle.offset).in_file(file.path())),
-        }
+        let checked = stored.and_then(|(at, stored)| Ok((at, check(stored, verify)?)));
+        let (at, (id, content)) =
+            checked.map_err(|error| error.at(handle.offset).in_file(file.path()))?;
+        Ok((id, at..at + content.len()))
+    }
+
+    /// How much to read for a block of so many bytes in a sequential scan: more each time.
+    fn reach(&mut self, len: usize, next_len: usize) -> usize {
+        let both = len + next_len;
+        let wanted = if self.span == 0 && both <= SPAN_BYTES_MIN { both } else { self.span };
+        self.span = (2 * self.span).clamp(SPAN_BYTES_MIN, SPAN_BYTES_MAX);
+        wanted.max(len)
     }
 
     /// Lends the buffer with what it holds. It must come back before the next read, or all is read anew.
@@ -248,7 +245,13 @@ impl Readahead {
         Some((at, self.buffer.get(..self.filled)?.get(at..at.checked_add(len)?)?))
     }
 
-    fn fill(&mut self, file: &dyn RandomAccessFile, offset: u64, wanted: usize) -> Result<()> {
+    /// Reads so many bytes that must be, and up to so many that are wanted.
+    fn fill(
+        &mut self,
+        file: &dyn RandomAccessFile,
+        offset: u64,
+        (must, wanted): (usize, usize),
+    ) -> Result<()> {
         let rest = usize::try_from(file.len().saturating_sub(offset)).unwrap_or(usize::MAX);
         let wanted = wanted.min(rest);
         if self.buffer.is_empty() {
@@ -257,10 +260,14 @@ impl Readahead {
         if self.buffer.len() < wanted {
             self.buffer.resize(wanted, 0);
         }
-        self.start = offset;
-        let read = file.read_at(&mut self.buffer[..wanted], offset);
-        self.filled = *read.as_ref().unwrap_or(&0);
-        read.map(drop)
+        (self.start, self.filled) = (offset, 0);
+        let read = match file.read_at(&mut self.buffer[..wanted], offset) {
+            // What lies behind the block may be what cannot be read.
+            Err(_) if must < wanted => file.read_at(&mut self.buffer[..must], offset),
+            read => read,
+        };
+        self.filled = read?;
+        Ok(())
     }
 }
 

@@ -29,6 +29,7 @@ use crate::format::table::reader::{GetOptions, ReadSettings, Table};
 use crate::format::table::verify::verify;
 
 mod hostile;
+mod partial;
 
 /// The tables' own.
 const NUMBER: FileNumber = FileNumber(7);
