@@ -108,6 +108,35 @@ pub(crate) fn leading_words(internal: &[u8]) -> u128 {
     }
 }
 
+/// What of an internal key is mostly enough to know, in registers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeyHead {
+    /// Its [`leading_words`]; 0 in custom orders.
+    pub(crate) leading: u128,
+    pub(crate) tag: u64,
+    pub(crate) user_len: usize,
+}
+
+impl KeyHead {
+    /// `is_bytewise` is the order of user keys. A key without a tag has one of an unknown kind.
+    #[inline]
+    pub(crate) fn of(internal: &[u8], is_bytewise: bool) -> Self {
+        let Some((user, tag)) = internal.split_last_chunk() else {
+            return KeyHead { tag: u64::MAX, ..KeyHead::default() };
+        };
+        let leading = if is_bytewise { leading_words(internal) } else { 0 };
+        KeyHead { leading, tag: u64::from_le_bytes(*tag), user_len: user.len() }
+    }
+
+    pub(crate) fn seqno(self) -> SeqNo {
+        SeqNo(self.tag >> 8)
+    }
+
+    pub(crate) fn kind(self) -> Option<ValueKind> {
+        ValueKind::from_byte(self.tag as u8)
+    }
+}
+
 /// An internal key taken apart; `None` if it is too short or of an unknown kind.
 #[inline]
 pub(crate) fn parse(internal: &[u8]) -> Option<ParsedKey<'_>> {

@@ -6,7 +6,7 @@
 //!   direction of travel. The entry the merge stands on is that of the first.
 //! - I2: going forward, every child in the heap stands on its first entry not passed yet; going
 //!   backward, on its last.
-//! - I3: what the heap shows of a child is of its current key.
+//! - I3: a child's head in the heap is that of its current key.
 //!
 //! Should two children hold the same internal key, both show: that of the earlier child first, and
 //! the other way round backward.
@@ -19,10 +19,10 @@ mod tests;
 
 use std::cmp::Ordering;
 
-use crate::base::comparator::{InternalOrder, UserOrder};
+use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
-use crate::base::key::leading_words;
+use crate::base::key::KeyHead;
 
 /// The union of its children. Errors of a child pass through and make it invalid.
 pub(crate) struct MergingIter<I> {
@@ -40,8 +40,8 @@ pub(crate) struct MergingIter<I> {
 #[derive(Clone, Copy)]
 struct Runner {
     child: usize,
-    /// The leading words of its current user key; 0 in custom orders. Equal ones tell nothing.
-    shown: u128,
+    /// Of its current key.
+    head: KeyHead,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,10 +62,10 @@ impl<I: InternalIterator> MergingIter<I> {
         }
     }
 
-    /// The [`leading_words`] of the current key; 0 in custom orders.
+    /// What is mostly enough to know of the current key, if there is one.
     #[inline]
-    pub(crate) fn leading(&self) -> u128 {
-        self.heap.first().map_or(0, |top| top.shown)
+    pub(crate) fn head(&self) -> Option<KeyHead> {
+        self.heap.first().map(|top| top.head)
     }
 
     /// Moves all children, then orders those that are on an entry.
@@ -88,7 +88,8 @@ impl<I: InternalIterator> MergingIter<I> {
         self.nearest_below = None;
         for (child, iter) in self.children.iter().enumerate() {
             if iter.valid() {
-                self.heap.push(Runner { child, shown: shown(&self.order, iter) });
+                let head = KeyHead::of(iter.key(), self.order.is_bytewise());
+                self.heap.push(Runner { child, head });
             }
         }
         for position in (0..self.heap.len() / 2).rev() {
@@ -113,7 +114,7 @@ impl<I: InternalIterator> MergingIter<I> {
             self.heap.swap_remove(0);
             self.nearest_below = None;
         } else {
-            top.shown = shown(&self.order, iter);
+            top.head = KeyHead::of(iter.key(), self.order.is_bytewise());
         }
         self.settle();
         Ok(())
@@ -167,7 +168,8 @@ impl<I: InternalIterator> MergingIter<I> {
     #[inline]
     fn compare(&self, a: &Runner, b: &Runner) -> Ordering {
         let key = |runner: &Runner| self.children[runner.child].key();
-        a.shown.cmp(&b.shown).then_with(|| self.order.compare(key(a), key(b)))
+        // Equal ones tell nothing.
+        a.head.leading.cmp(&b.head.leading).then_with(|| self.order.compare(key(a), key(b)))
     }
 
     /// Turns round on the current entry: the current child stays, and the others, which stand
@@ -195,14 +197,6 @@ impl<I: InternalIterator> MergingIter<I> {
         }
         self.build(); // The current child is on top again, for the others stand beyond it.
         Ok(())
-    }
-}
-
-#[inline]
-fn shown(order: &InternalOrder, iter: &impl InternalIterator) -> u128 {
-    match order.user {
-        UserOrder::Bytewise => leading_words(iter.key()),
-        UserOrder::Custom(_) => 0,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The merge against a sorted list, through random turns.
 
 use super::*;
+use crate::base::comparator::UserOrder;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::key::{InternalKey, SeqNo, ValueKind};
 use proptest::prelude::*;

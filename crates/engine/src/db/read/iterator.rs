@@ -10,9 +10,7 @@ use std::sync::Arc;
 use crate::base::comparator::UserOrder;
 use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
-use crate::base::key::{
-    self, InternalKey, LEADING_BYTES, ParsedKey, SeekKey, SeqNo, ValueKind, leading_words, user_key,
-};
+use crate::base::key::{InternalKey, KeyHead, LEADING_BYTES, SeekKey, SeqNo, ValueKind, user_key};
 use crate::base::merging::MergingIter;
 use crate::base::slot::Slot;
 use crate::db::core::Core;
@@ -90,31 +88,30 @@ impl Saved {
 /// A user key whose entries are to be passed over, and all before them.
 #[derive(Default)]
 struct Passed {
-    leading: u128,
-    len: usize,
-    /// Empty if the leading words say all of it.
+    head: KeyHead,
+    /// Not set if the leading words say all of it.
     key: Vec<u8>,
 }
 
 impl Passed {
-    /// `leading` is that of `key`; 0 in custom orders.
     #[inline]
-    fn set(&mut self, order: &UserOrder, leading: u128, key: &[u8]) {
-        (self.leading, self.len) = (leading, key.len());
-        if key.len() > LEADING_BYTES || !order.is_bytewise() {
+    fn set<'k>(&mut self, order: &UserOrder, head: KeyHead, key: impl FnOnce() -> &'k [u8]) {
+        self.head = head;
+        if head.user_len > LEADING_BYTES || !order.is_bytewise() {
             self.key.clear();
-            self.key.extend_from_slice(key);
+            self.key.extend_from_slice(key());
         }
     }
 
-    /// Whether `key` is not behind this one.
+    /// Whether a key is not behind this one.
     #[inline]
-    fn covers(&self, order: &UserOrder, leading: u128, key: &[u8]) -> bool {
+    fn covers<'k>(&self, order: &UserOrder, head: KeyHead, key: impl FnOnce() -> &'k [u8]) -> bool {
+        let own = &self.head;
         match order {
-            UserOrder::Bytewise if leading != self.leading => leading < self.leading,
+            UserOrder::Bytewise if head.leading != own.leading => head.leading < own.leading,
             // Zeros, of which the leading words cannot tell, make a key longer, and so greater.
-            UserOrder::Bytewise if self.len <= LEADING_BYTES => key.len() <= self.len,
-            _ => order.compare(key, &self.key).is_le(),
+            UserOrder::Bytewise if own.user_len <= LEADING_BYTES => head.user_len <= own.user_len,
+            _ => order.compare(key(), &self.key).is_le(),
         }
     }
 }
@@ -220,7 +217,8 @@ impl DbIterator {
                 Direction::Forward => {
                     let merged = &mut iter.merged;
                     let order = &iter.core.settings.order.user;
-                    iter.passed.set(order, merged.leading(), user_key(merged.key()));
+                    let head = merged.head().unwrap_or_default();
+                    iter.passed.set(order, head, || user_key(merged.key()));
                     merged.next()?;
                 }
                 Direction::Backward => iter.turn_forward()?,
@@ -279,18 +277,16 @@ impl DbIterator {
     #[inline]
     fn find_forward(&mut self, mut skip: bool) -> Result<()> {
         let order = &self.core.settings.order.user;
-        while self.merged.valid() {
-            let entry = parse(&self.merged)?;
-            if entry.seqno <= self.seqno {
-                let leading = self.merged.leading();
-                if !(skip && self.passed.covers(order, leading, entry.user)) {
-                    if entry.kind == ValueKind::Value {
-                        self.valid = true;
-                        return Ok(());
-                    }
-                    self.passed.set(order, leading, entry.user);
-                    skip = true;
+        while let Some(head) = self.merged.head() {
+            let kind = head.kind().ok_or_else(|| self.merged.corrupted_key())?;
+            let user = || user_key(self.merged.key());
+            if head.seqno() <= self.seqno && !(skip && self.passed.covers(order, head, user)) {
+                if kind == ValueKind::Value {
+                    self.valid = true;
+                    return Ok(());
                 }
+                self.passed.set(order, head, user);
+                skip = true;
             }
             self.merged.next()?;
         }
@@ -301,22 +297,23 @@ impl DbIterator {
     /// and remembers it (I2).
     fn find_backward(&mut self) -> Result<()> {
         let order = &self.core.settings.order.user;
-        let mut found = false;
-        while self.merged.valid() {
-            let entry = parse(&self.merged)?;
-            if found && order.compare(entry.user, &self.saved.key).is_lt() {
+        let mut found = None;
+        while let Some(head) = self.merged.head() {
+            let kind = head.kind().ok_or_else(|| self.merged.corrupted_key())?;
+            let user = user_key(self.merged.key());
+            if found.is_some_and(|found| is_before(order, (head, user), (found, &self.saved.key))) {
                 break;
             }
-            if entry.seqno <= self.seqno {
-                found = entry.kind == ValueKind::Value;
-                if found {
-                    self.saved.set_key(entry.user);
+            if head.seqno() <= self.seqno {
+                found = (kind == ValueKind::Value).then_some(head);
+                if found.is_some() {
+                    self.saved.set_key(user);
                     self.saved.set_value(self.merged.value());
                 }
             }
             self.merged.prev()?;
         }
-        self.valid = found;
+        self.valid = found.is_some();
         Ok(())
     }
 
@@ -326,8 +323,8 @@ impl DbIterator {
         self.direction = Direction::Forward;
         let order = &self.core.settings.order;
         let current = InternalKey::seek_to(&self.saved.key, self.seqno);
-        let leading = if order.is_bytewise() { leading_words(current.as_bytes()) } else { 0 };
-        self.passed.set(&order.user, leading, &self.saved.key);
+        let head = KeyHead::of(current.as_bytes(), order.is_bytewise());
+        self.passed.set(&order.user, head, || current.user());
         if self.merged.valid() { self.merged.next() } else { self.merged.seek_to_first() }
     }
 
@@ -346,8 +343,12 @@ impl DbIterator {
 }
 
 #[inline]
-fn parse(merged: &impl InternalIterator) -> Result<ParsedKey<'_>> {
-    key::parse(merged.key()).ok_or_else(|| merged.corrupted_key())
+fn is_before(order: &UserOrder, a: (KeyHead, &[u8]), b: (KeyHead, &[u8])) -> bool {
+    // Custom orders have no leading words.
+    match a.0.leading == b.0.leading {
+        true => order.compare(a.1, b.1).is_lt(),
+        false => a.0.leading < b.0.leading,
+    }
 }
 
 /// Sources in search order: equal keys cannot be, since sequence numbers differ.

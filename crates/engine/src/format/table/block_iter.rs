@@ -14,6 +14,7 @@ use crate::base::iter::InternalIterator;
 use crate::base::key::TAG_BYTES;
 use crate::format::table::block::{Block, Entry, Matcher, bad_entry, rebuild_key, set_key};
 use crate::format::table::cache::CachedBlock;
+use crate::format::table::key_buf::KeyBuf;
 use crate::format::table::partial::PartialBlock;
 
 /// Keys of an interval are held up to this size, or at least one.
@@ -27,7 +28,7 @@ pub(crate) struct BlockIter {
     valid: bool,
     /// Where the current entry starts.
     at: usize,
-    key: Vec<u8>,
+    key: KeyBuf,
     value: Range<usize>,
     /// None until the first step back.
     interval: Option<Box<Interval>>,
@@ -49,7 +50,7 @@ impl BlockIter {
             block: Held::Nothing,
             valid: false,
             at: 0,
-            key: Vec::new(),
+            key: KeyBuf::new(),
             value: 0..0,
             interval: None,
         }
@@ -122,7 +123,7 @@ impl BlockIter {
         self.valid = false;
         if let Held::Partial(partial) = &mut self.block {
             if let Some(entry) = partial.entry_at(at) {
-                rebuild_key(&mut self.key, entry.shared, partial.slice(entry.suffix))?;
+                rebuild_key(&mut self.key, &entry, partial.from(entry.suffix.start))?;
                 self.stand_on(at, entry.value);
                 return Ok(());
             }
@@ -162,9 +163,9 @@ impl BlockIter {
     /// Moves to the entry before within the parsed interval; false if there is none.
     fn step_back(&mut self) -> bool {
         let last = self.interval.as_mut().and_then(|interval| interval.pop());
-        let Some((parsed, key)) = last else { return false };
+        let Some((parsed, keys)) = last else { return false };
         self.key.clear();
-        self.key.extend_from_slice(key);
+        self.key.rebuild(0, keys, parsed.key.len());
         self.stand_on(parsed.at, parsed.value);
         true
     }
@@ -175,7 +176,7 @@ impl BlockIter {
         if let Held::Partial(partial) = &mut self.block
             && let Some((at, entry)) = partial.find(Matcher::new(target))
         {
-            set_key(&mut self.key, target, entry.shared, partial.slice(entry.suffix));
+            set_key(&mut self.key, target, &entry, partial.from(entry.suffix.start));
             return Ok(Some((at, entry.value)));
         }
         self.whole()?;
@@ -245,7 +246,7 @@ impl InternalIterator for BlockIter {
 
     #[inline]
     fn key(&self) -> &[u8] {
-        &self.key
+        self.key.as_bytes()
     }
 
     #[inline]
@@ -329,24 +330,27 @@ impl Interval {
             at = entry.value.end;
         }
         let mut excess = held_bytes.saturating_sub(HELD_BYTES_MAX);
+        let mut key = KeyBuf::new();
         at = start;
         while excess > 0 && at < until {
             let entry = block.entry_at(at).ok_or_else(bad_entry)?;
-            block.rebuild_key(&entry, &mut self.keys)?;
-            excess = excess.saturating_sub(self.keys.len() + size_of::<Parsed>());
+            block.rebuild_key(&entry, &mut key)?;
+            excess = excess.saturating_sub(key.len() + size_of::<Parsed>());
             let next = entry.value.end;
             if excess == 0 {
-                self.entries.push(Parsed { at, key: 0..self.keys.len(), value: entry.value });
+                self.keys.extend_from_slice(key.as_bytes());
+                self.entries.push(Parsed { at, key: 0..key.len(), value: entry.value });
             }
             at = next;
         }
         Ok(at)
     }
 
+    /// The last entry left, and the keys from its own on.
     fn pop(&mut self) -> Option<(Parsed, &[u8])> {
         let parsed = self.entries.pop()?;
-        let key = self.keys.get(parsed.key.clone()).unwrap_or_default();
-        Some((parsed, key))
+        let keys = self.keys.get(parsed.key.start..).unwrap_or_default();
+        Some((parsed, keys))
     }
 }
 

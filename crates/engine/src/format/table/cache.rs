@@ -11,6 +11,7 @@ use crate::base::error::Result;
 use crate::base::sync::SwapOption;
 use crate::format::table::block::{Block, Entry};
 use crate::format::table::directory::Directory;
+use crate::format::table::key_buf::KeyBuf;
 
 /// A block is given a directory when it is used for this time: what that saves has about paid for it then.
 const USES_TO_DIRECTORY: u8 = 4;
@@ -91,7 +92,7 @@ impl CachedBlock {
         &self,
         order: &InternalOrder,
         target: &[u8],
-        key: &mut Vec<u8>,
+        key: &mut KeyBuf,
     ) -> Result<Option<(usize, Entry)>> {
         match &self.directory {
             Some(directory) if order.is_bytewise() => {

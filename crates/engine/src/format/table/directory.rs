@@ -14,6 +14,7 @@ use std::cmp::Ordering;
 use crate::base::fences::{common_prefix, prefix};
 use crate::base::key::user_key;
 use crate::format::table::block::{Block, Matcher};
+use crate::format::table::key_buf::KeyBuf;
 
 const WORD_BYTES: usize = size_of::<u64>();
 /// Keys that share their beginnings may unfold to far more than the block: then it gets no directory.
@@ -29,12 +30,12 @@ impl Directory {
     /// Of a block in order whose entries are whole and have keys with tags, neither long ones that share much nor many.
     pub(super) fn of(block: &Block) -> Option<Self> {
         let (mut starts, mut keys, mut ends) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut at, mut key) = (0, Vec::new());
+        let (mut at, mut key) = (0, KeyBuf::new());
         while at < block.entries_end() {
             let entry = block.entry_at(at)?;
             block.rebuild_key(&entry, &mut key).ok()?;
             starts.push(at);
-            keys.extend_from_slice(user_key(&key));
+            keys.extend_from_slice(user_key(key.as_bytes()));
             ends.push(keys.len());
             let is_large = keys.len() > KEY_BYTES_PER_BLOCK_BYTE * block.entries_end();
             if is_large || ENTRY_BYTES_MIN * starts.len() > block.entries_end() {
@@ -169,7 +170,7 @@ mod tests {
                     [user, &b"zz"[..]].concat(),
                 ]
             });
-            let (mut by_search, mut by_directory) = (Vec::new(), Vec::new());
+            let (mut by_search, mut by_directory) = (KeyBuf::new(), KeyBuf::new());
             for (user, seqno) in
                 near.flat_map(|user| (0..1300).step_by(100).map(move |n| (user.clone(), n)))
             {
@@ -181,7 +182,10 @@ mod tests {
                 let place =
                     |found: Option<(usize, Entry)>| found.map(|(at, entry)| (at, entry.value));
                 assert_eq!(place(found), place(searched.clone()), "{user:?} at {seqno}");
-                assert!(searched.is_none() || by_directory == by_search, "{user:?} at {seqno}");
+                assert!(
+                    searched.is_none() || by_directory.as_bytes() == by_search.as_bytes(),
+                    "{user:?} at {seqno}"
+                );
             }
         }
     }

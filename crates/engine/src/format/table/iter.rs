@@ -149,6 +149,7 @@ impl TableIter {
     }
 
     /// From behind a block's end to the first entry of the next block that has one.
+    #[inline(never)]
     fn skip_forward(&mut self) -> Result<()> {
         while !self.entries.valid() && self.entries.has_block() {
             self.load(self.index + 1, Way::Forward)?;
@@ -200,11 +201,11 @@ impl InternalIterator for TableIter {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        self.entries.next().map_err(|error| self.placed(error))?;
-        if self.entries.valid() {
-            return Ok(());
+        match self.entries.next() {
+            Ok(()) if self.entries.valid() => Ok(()),
+            Ok(()) => self.skip_forward(),
+            Err(error) => Err(self.placed(error)),
         }
-        self.skip_forward()
     }
 
     fn prev(&mut self) -> Result<()> {

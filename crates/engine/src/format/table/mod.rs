@@ -29,6 +29,7 @@ pub(crate) mod filter_block;
 pub(crate) mod handle;
 pub(crate) mod index;
 pub(crate) mod iter;
+pub(crate) mod key_buf;
 mod late_filter;
 mod partial;
 mod parts;

@@ -120,6 +120,15 @@ impl PartialBlock {
         }
     }
 
+    /// What is unpacked from `at` on.
+    #[inline]
+    pub(super) fn from(&self, at: usize) -> &[u8] {
+        match &self.whole {
+            None => self.unpacked.get(at..).unwrap_or_default(),
+            Some(block) => block.from(at),
+        }
+    }
+
     /// The whole block, once it was asked to [complete](Self::complete). Entries lie where they did.
     #[inline]
     pub(super) fn whole(&self) -> Option<&Block> {

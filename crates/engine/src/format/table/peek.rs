@@ -3,6 +3,8 @@
 
 use std::cell::Cell;
 
+use crate::format::table::key_buf::KeyBuf;
+
 /// A thread keeps no larger buffers.
 const KEPT_BYTES_MAX: usize = 256 << 10;
 
@@ -11,7 +13,7 @@ const KEPT_BYTES_MAX: usize = 256 << 10;
 pub(super) struct Scratch {
     pub(super) stored: Vec<u8>,
     pub(super) block: Vec<u8>,
-    pub(super) key: Vec<u8>,
+    pub(super) key: KeyBuf,
 }
 
 thread_local! {
@@ -22,10 +24,13 @@ thread_local! {
 pub(super) fn with_scratch<R>(read: impl FnOnce(&mut Scratch) -> R) -> R {
     let mut scratch = SCRATCH.take().unwrap_or_default();
     let result = read(&mut scratch);
-    for buffer in [&mut scratch.stored, &mut scratch.block, &mut scratch.key] {
+    for buffer in [&mut scratch.stored, &mut scratch.block] {
         if buffer.capacity() > KEPT_BYTES_MAX {
             *buffer = Vec::new();
         }
+    }
+    if scratch.key.memory() > KEPT_BYTES_MAX {
+        scratch.key = KeyBuf::new();
     }
     SCRATCH.set(Some(scratch));
     result

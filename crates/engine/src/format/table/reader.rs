@@ -20,6 +20,7 @@ use crate::format::table::filter_block::FilterBlock;
 use crate::format::table::handle::BlockHandle;
 use crate::format::table::index::Index;
 use crate::format::table::iter::{ScanOptions, TableIter};
+use crate::format::table::key_buf::KeyBuf;
 use crate::format::table::late_filter::{LateFilter, Limit};
 use crate::format::table::partial::PartialBlock;
 use crate::format::table::parts::Parts;
@@ -73,15 +74,15 @@ pub(crate) struct Table {
 
 thread_local! {
     /// Where `get` rebuilds keys, so that a hit allocates nothing.
-    static KEY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static KEY: Cell<KeyBuf> = const { Cell::new(KeyBuf::new()) };
 }
 
 /// Calls `read` with the thread's memory for a key.
 #[inline]
-fn with_key<R>(read: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+fn with_key<R>(read: impl FnOnce(&mut KeyBuf) -> R) -> R {
     let mut key = KEY.take();
     let result = read(&mut key);
-    if key.capacity() <= KEY_BYTES_KEPT {
+    if key.memory() <= KEY_BYTES_KEPT {
         KEY.set(key);
     }
     result
@@ -163,7 +164,7 @@ impl Table {
     ) -> Result<Option<R>> {
         let result = with_key(|key| {
             let entry = cached.find(&self.settings.order, target, key)?;
-            Ok(entry.map(|(_, entry)| found(key, cached.block.slice(entry.value))))
+            Ok(entry.map(|(_, entry)| found(key.as_bytes(), cached.block.slice(entry.value))))
         });
         result.map_err(|error| self.in_block(error, index))
     }
@@ -229,8 +230,8 @@ impl Table {
                 if let Some((_, entry)) =
                     entry.filter(|_| self.is_in_place(index, partial.beginning()))
                 {
-                    set_key(key, target, entry.shared, partial.slice(entry.suffix));
-                    let result = found(key, partial.slice(entry.value));
+                    set_key(key, target, &entry, partial.from(entry.suffix.start));
+                    let result = found(key.as_bytes(), partial.slice(entry.value));
                     (*stored, *block) = partial.into_buffers();
                     return Ok(Some(result));
                 }
@@ -245,7 +246,8 @@ impl Table {
                 let whole = Block::new(whole)?;
                 self.check_place(index, &whole)?;
                 let entry = whole.find(&self.settings.order, target, key)?;
-                let answer = entry.map(|(_, entry)| found(key, whole.slice(entry.value)));
+                let answer =
+                    entry.map(|(_, entry)| found(key.as_bytes(), whole.slice(entry.value)));
                 *block = whole.into_bytes();
                 Ok(answer)
             });
