@@ -5,16 +5,18 @@
 //! - I2: going backward, `merged` stands before the current key's entries, and `saved` holds the
 //!   answer: the newest visible version is met last, so it has to be remembered.
 
+mod passed;
+
 use std::sync::Arc;
 
-use crate::base::comparator::UserOrder;
 use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
-use crate::base::key::{InternalKey, KeyHead, LEADING_BYTES, SeekKey, SeqNo, ValueKind, user_key};
+use crate::base::key::{InternalKey, KeyHead, SeekKey, SeqNo, ValueKind, user_key};
 use crate::base::merging::MergingIter;
 use crate::base::slot::Slot;
 use crate::db::core::Core;
 use crate::db::options::ReadOptions;
+use crate::db::read::iterator::passed::{Passed, is_before};
 use crate::db::read::sampling::Sampler;
 use crate::db::read::snapshot::Snapshot;
 use crate::db::super_version::SuperVersion;
@@ -82,37 +84,6 @@ impl Saved {
     fn set_value(&mut self, value: &[u8]) {
         self.value.clear();
         self.value.extend_from_slice(value);
-    }
-}
-
-/// A user key whose entries are to be passed over, and all before them.
-#[derive(Default)]
-struct Passed {
-    head: KeyHead,
-    /// Not set if the leading words say all of it.
-    key: Vec<u8>,
-}
-
-impl Passed {
-    #[inline]
-    fn set<'k>(&mut self, order: &UserOrder, head: KeyHead, key: impl FnOnce() -> &'k [u8]) {
-        self.head = head;
-        if head.user_len > LEADING_BYTES || !order.is_bytewise() {
-            self.key.clear();
-            self.key.extend_from_slice(key());
-        }
-    }
-
-    /// Whether a key is not behind this one.
-    #[inline]
-    fn covers<'k>(&self, order: &UserOrder, head: KeyHead, key: impl FnOnce() -> &'k [u8]) -> bool {
-        let own = &self.head;
-        match order {
-            UserOrder::Bytewise if head.leading != own.leading => head.leading < own.leading,
-            // Zeros, of which the leading words cannot tell, make a key longer, and so greater.
-            UserOrder::Bytewise if own.user_len <= LEADING_BYTES => head.user_len <= own.user_len,
-            _ => order.compare(key(), &self.key).is_le(),
-        }
     }
 }
 
@@ -339,15 +310,6 @@ impl DbIterator {
             self.merged.prev()?;
         }
         Ok(())
-    }
-}
-
-#[inline]
-fn is_before(order: &UserOrder, a: (KeyHead, &[u8]), b: (KeyHead, &[u8])) -> bool {
-    // Custom orders have no leading words.
-    match a.0.leading == b.0.leading {
-        true => order.compare(a.1, b.1).is_lt(),
-        false => a.0.leading < b.0.leading,
     }
 }
 
