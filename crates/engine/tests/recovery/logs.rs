@@ -239,6 +239,36 @@ fn a_hole_in_an_unsynced_log_ends_it() {
     }
 }
 
+/// A process that dies while it stores a record through a map leaves all but its first eight bytes, which come last.
+#[test]
+fn a_record_without_its_head_is_torn_if_it_is_the_last() {
+    for (value_bytes, zeros) in [(50, 0), (50, 200_000), (70_000, 0), (70_000, 100_000)] {
+        let world = World::new();
+        let db = world.open_with(|options| options.write_buffer_size = 4 << 20);
+        for number in 0..10 {
+            unsynced(&db, format!("{number:02}"), "v".repeat(value_bytes)).unwrap();
+        }
+        let log = live_log(&world.folder);
+        let whole = world.after_crash().folder.len(&log);
+        unsynced(&db, "last", "v".repeat(value_bytes)).unwrap();
+        drop(db);
+        let image = World::with_files(&world.folder.files());
+        let end = image.folder.len(&log);
+        image.folder.edit(&log, |bytes| {
+            bytes[whole as usize..][..8].fill(0);
+            bytes.resize(bytes.len() + zeros, 0);
+        });
+        for paranoid in [true, false] {
+            let image = World::with_files(&image.folder.files());
+            let db = image.open_with(|options| options.paranoid_checks = paranoid);
+            let report = db.recovery_report();
+            assert!(report.dropped.is_empty(), "{value_bytes}, {zeros}: {report:?}");
+            assert_eq!(report.torn_bytes, end - whole, "{value_bytes}, {zeros}");
+            assert_eq!(contents(&db).len(), 10);
+        }
+    }
+}
+
 /// A batch that is sound as a record but not as a batch: nobody wrote that.
 #[test]
 fn a_record_that_is_no_batch_ends_the_log() {

@@ -28,6 +28,7 @@ use crate::format::batch::BatchReader;
 use crate::format::filename::{FileName, FileNumber};
 use crate::format::record::mark::{find_sync_mark, is_sync_mark};
 use crate::format::record::reader::{RecordReader, Step};
+use crate::format::record::resync::half_stored;
 use crate::memtable::{Inserter, MemTable};
 
 /// How replay is done.
@@ -156,23 +157,37 @@ impl<'a> WalReplay<'a> {
                     end = record_end;
                 }
                 Step::TornTail { offset, bytes } => {
-                    self.report.torn_bytes += bytes;
-                    let reason = "a record is cut short";
-                    if let Some(mark) = find_sync_mark(reader.file(), offset)? {
-                        return Err(promised(&path, offset, mark, reason));
-                    }
-                    if self.numbers.may_hide_a_hole(bytes) {
-                        return Err(Error::corruption(reason).at(offset).in_file(&path));
-                    }
-                    self.torn = Some(Broken { wal, offset, bytes, reason: reason.to_owned() });
-                    return Ok(true);
+                    return self.tore(wal, (offset, bytes), &reader);
                 }
                 Step::Damage(damage) => {
+                    if let Some(bytes) = half_stored(&damage, reader.file())? {
+                        return self.tore(wal, (damage.offset, bytes), &reader);
+                    }
                     let reason = damage.reason.to_owned();
                     return self.broke(wal, (end, file_len), reason, &reader);
                 }
             }
         }
+    }
+
+    /// The log ends with a part of a record.
+    fn tore(
+        &mut self,
+        wal: FileNumber,
+        (offset, bytes): (u64, u64),
+        reader: &RecordReader,
+    ) -> Result<bool> {
+        let path = FileName::Wal(wal).in_dir(self.dir);
+        self.report.torn_bytes += bytes;
+        let reason = "a record is cut short";
+        if let Some(mark) = find_sync_mark(reader.file(), offset)? {
+            return Err(promised(&path, offset, mark, reason));
+        }
+        if self.numbers.may_hide_a_hole(bytes) {
+            return Err(Error::corruption(reason).at(offset).in_file(&path));
+        }
+        self.torn = Some(Broken { wal, offset, bytes, reason: reason.to_owned() });
+        Ok(true)
     }
 
     /// The number that the next write has, if nothing is missing.

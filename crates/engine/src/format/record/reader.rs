@@ -60,6 +60,16 @@ pub(crate) struct Damage {
     pub(crate) reason: &'static str,
 }
 
+/// Bytes behind a header of zeros.
+const ZEROED_HEADER: &str = "zeroed header";
+
+impl Damage {
+    /// Where a record's header should be there are zeros, with bytes behind them.
+    pub(crate) fn lacks_its_header(&self) -> bool {
+        self.reason == ZEROED_HEADER
+    }
+}
+
 /// Reads a file of records front to back.
 pub(crate) struct RecordReader {
     file: Arc<dyn RandomAccessFile>,
@@ -353,7 +363,7 @@ impl RecordReader {
                 return Ok(match is_hole {
                     true => Physical::Zeros,
                     // A zero behind it shows that the file was longer, if this block is its last.
-                    false => Physical::Damage(damage("zeroed header"), block_end - 1),
+                    false => Physical::Damage(damage(ZEROED_HEADER), block_end - 1),
                 });
             }
             if !header.vouches_for(payload) {

@@ -2,7 +2,8 @@
 
 use super::{BLOCK_BYTES, FIRST, FULL, Header};
 use crate::base::error::Result;
-use crate::env::fs::RandomAccessFile;
+use crate::env::fs::{RandomAccessFile, read_there};
+use crate::format::record::reader::Damage;
 
 /// The offset of the first record that begins at or behind `from`: a full one or a first part, with
 /// payload and the right checksum.
@@ -26,6 +27,32 @@ pub(crate) fn find_record(file: &dyn RandomAccessFile, from: u64) -> Result<Opti
         block_offset += BLOCK_BYTES as u64;
         start = 0;
     }
+}
+
+/// How many bytes of a record there are whose process died while it stored them through a map: all but its head, which
+/// comes last, and no record behind it. The log may go on with zeros that were to be filled. `None` if that is not what
+/// the damage looks like.
+pub(crate) fn half_stored(damage: &Damage, file: &dyn RandomAccessFile) -> Result<Option<u64>> {
+    if !damage.lacks_its_header() || find_record(file, damage.offset)?.is_some() {
+        return Ok(None);
+    }
+    Ok(Some(last_byte(file)?.saturating_sub(damage.offset)))
+}
+
+/// Where the last byte that is not zero ends.
+fn last_byte(file: &dyn RandomAccessFile) -> Result<u64> {
+    let mut end = file.len();
+    let mut block = vec![0; BLOCK_BYTES];
+    while let Some(last) = end.checked_sub(1) {
+        let start = last - last % BLOCK_BYTES as u64;
+        let read = read_there(file, &mut block, start)?;
+        let bytes = block.get(..read).unwrap_or_default();
+        if let Some(at) = bytes.iter().rposition(|byte| *byte != 0) {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
 }
 
 fn starts_record(bytes: &[u8]) -> bool {
