@@ -258,6 +258,8 @@ fn a_record_without_its_head_is_torn_if_it_is_the_last() {
             bytes[whole as usize..][..8].fill(0);
             bytes.resize(bytes.len() + zeros, 0);
         });
+        let verified = verify(&image.folder.dir, &image.options()).unwrap();
+        assert!(verified.is_ok(), "{verified}");
         for paranoid in [true, false] {
             let image = World::with_files(&image.folder.files());
             let db = image.open_with(|options| options.paranoid_checks = paranoid);

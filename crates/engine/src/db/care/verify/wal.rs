@@ -13,6 +13,7 @@ use crate::format::batch::BatchReader;
 use crate::format::filename::FileNumber;
 use crate::format::record::mark::find_sync_mark;
 use crate::format::record::reader::{RecordReader, Step};
+use crate::format::record::resync::half_stored;
 use crate::memtable::MemTable;
 
 /// Reads every record, and every update in it.
@@ -39,16 +40,26 @@ fn read(file: &Arc<dyn RandomAccessFile>, findings: &mut Findings) -> Result<()>
                 next = Some(batch.seqno().plus(u64::from(batch.count())));
             }
             Step::Damage(damage) => {
-                return Err(damaged(&**file, damage.offset, damage.reason)?);
-            }
-            Step::TornTail { offset, bytes } => {
-                findings.torn_bytes = bytes;
-                return match find_sync_mark(&**file, offset)? {
-                    Some(_) => Err(damaged(&**file, offset, "a record is cut short")?),
-                    None => Ok(()),
+                return match half_stored(&damage, &**file)? {
+                    Some(bytes) => tail(&**file, (damage.offset, bytes), findings),
+                    None => Err(damaged(&**file, damage.offset, damage.reason)?),
                 };
             }
+            Step::TornTail { offset, bytes } => return tail(&**file, (offset, bytes), findings),
         }
+    }
+}
+
+/// A part of a record at the end.
+fn tail(
+    file: &dyn RandomAccessFile,
+    (offset, bytes): (u64, u64),
+    findings: &mut Findings,
+) -> Result<()> {
+    findings.torn_bytes = bytes;
+    match find_sync_mark(file, offset)? {
+        Some(_) => Err(damaged(file, offset, "a record is cut short")?),
+        None => Ok(()),
     }
 }
 
