@@ -106,9 +106,10 @@ impl PartialBlock {
     #[inline(never)]
     fn unpack_to(&mut self, wanted: usize) -> Option<()> {
         let mut unpacker = Unpacker::resume(self.stored.get(self.rest.clone())?, self.len);
-        unpacker.unpack_to(&mut self.unpacked, wanted)?;
+        let done = unpacker.unpack_to(&mut self.unpacked, wanted);
+        // Where the input is broken, too: what was unpacked before shall not be unpacked again.
         self.rest.start = self.rest.end - unpacker.left();
-        Some(())
+        done
     }
 
     /// A part of what is unpacked.
