@@ -131,7 +131,7 @@ impl Shard {
     }
 
     fn keep(&self, shelf: &Arc<Shelf>, place: usize, block: Arc<CachedBlock>) {
-        if block.charge() <= self.capacity {
+        if block.charge() <= self.capacity && place < shelf.places() {
             self.change(|queue| {
                 queue.insert(shelf, place, block);
                 queue.evict_down_to(self.capacity);

@@ -236,6 +236,27 @@ mod tests {
     }
 
     #[test]
+    fn a_closed_table_leaves_nothing_in_the_block_cache() {
+        let (_, cache, size) = cache(2, 8);
+        let read = |number| {
+            let table = cache.get(FileNumber(number), size).unwrap();
+            let found = table.get(key(number).as_bytes(), GetOptions::default(), |_, _| ());
+            assert!(found.unwrap().is_some());
+            table
+        };
+        let first = read(1);
+        let charge = cache.blocks.total_charge();
+        drop(read(2));
+        assert_eq!(cache.blocks.total_charge(), 2 * charge);
+        cache.evict(FileNumber(1));
+        assert_eq!(cache.blocks.total_charge(), 2 * charge, "somebody reads it");
+        drop(first);
+        assert_eq!(cache.blocks.total_charge(), charge);
+        cache.evict(FileNumber(2));
+        assert_eq!(cache.blocks.total_charge(), 0);
+    }
+
+    #[test]
     fn another_table_of_the_same_size_is_corruption() {
         let (store, cache, size) = cache(2, 8);
         let first = store.open(FileNumber(1)).unwrap();

@@ -109,7 +109,8 @@ impl std::fmt::Debug for CachedBlock {
     }
 }
 
-/// Where the cached blocks of one open table lie: a place for each of its data blocks, mostly empty or not.
+/// Where the cached blocks of one open table lie: a place for each of its data blocks, filled or
+/// empty.
 pub struct Shelf {
     id: u64,
     places: Box<[SwapOption<CachedBlock>]>,

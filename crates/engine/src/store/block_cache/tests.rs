@@ -59,7 +59,7 @@ fn keep_replace_clear() {
     cache.clear(&other);
     assert_eq!(cache.total_charge(), 0);
     cache.keep(&shelf, 8, block());
-    assert_eq!(size_at(&shelf, 8), None, "there is no such place");
+    assert_eq!((size_at(&shelf, 8), cache.total_charge()), (None, 0), "there is no such place");
 }
 
 #[test]
