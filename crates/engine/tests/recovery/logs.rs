@@ -1,6 +1,6 @@
 //! Logs at open.
 
-use siltstone::{Db, WriteBatch, WriteOptions, verify};
+use siltstone::{Db, WriteBatch, WriteOptions, plan_repair, verify};
 
 use crate::support::log_file::{append_record, batch, log_file};
 use crate::support::{Folder, World, contents, put_all, synced, unsynced};
@@ -260,6 +260,8 @@ fn a_record_without_its_head_is_torn_if_it_is_the_last() {
         });
         let verified = verify(&image.folder.dir, &image.options()).unwrap();
         assert!(verified.is_ok(), "{verified}");
+        let plan = plan_repair(&image.folder.dir, &image.options()).unwrap();
+        assert!(plan.is_whole(), "{plan}");
         for paranoid in [true, false] {
             let image = World::with_files(&image.folder.files());
             let db = image.open_with(|options| options.paranoid_checks = paranoid);

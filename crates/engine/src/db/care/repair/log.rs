@@ -10,6 +10,7 @@ use crate::env::fs::RandomAccessFile;
 use crate::format::batch::BatchReader;
 use crate::format::record::mark::find_sync_mark;
 use crate::format::record::reader::{RecordReader, Step};
+use crate::format::record::resync::half_stored;
 
 /// One update of a log.
 pub(super) struct Update<'a> {
@@ -43,14 +44,13 @@ pub(super) fn read(
                     Err(error) => account.lose(offset, end - offset, error.message()),
                 }
             }
-            Ok(Step::Damage(damage)) => account.lose(damage.offset, damage.bytes, damage.reason),
+            Ok(Step::Damage(damage)) => match half_stored(&damage, &*file) {
+                Ok(Some(bytes)) => return account.end_torn(&*file, (damage.offset, bytes)),
+                // The reader comes to what cannot be read by itself.
+                Ok(None) | Err(_) => account.lose(damage.offset, damage.bytes, damage.reason),
+            },
             Ok(Step::TornTail { offset, bytes }) => {
-                account.log.torn_bytes = bytes;
-                match find_sync_mark(&*file, offset)? {
-                    Some(_) => account.lose(offset, bytes, "a record is cut short"),
-                    None => account.log.bytes_dropped += bytes,
-                }
-                return Ok(account.log);
+                return account.end_torn(&*file, (offset, bytes));
             }
             Err(error) => {
                 account.lose(read_to, file.len().saturating_sub(read_to), error.message());
@@ -77,6 +77,20 @@ impl<'a> Account<'a> {
             torn_bytes: 0,
         };
         Account { log, lost }
+    }
+
+    /// The log ends with a part of a record.
+    fn end_torn(
+        mut self,
+        file: &dyn RandomAccessFile,
+        (offset, bytes): (u64, u64),
+    ) -> Result<SalvagedLog> {
+        self.log.torn_bytes = bytes;
+        match find_sync_mark(file, offset)? {
+            Some(_) => self.lose(offset, bytes, "a record is cut short"),
+            None => self.log.bytes_dropped += bytes,
+        }
+        Ok(self.log)
     }
 
     fn lose(&mut self, offset: u64, bytes: u64, reason: &str) {
