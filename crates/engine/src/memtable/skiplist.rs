@@ -121,10 +121,6 @@ impl SkipList {
         self.0.arena.used_bytes()
     }
 
-    pub(super) fn index_bytes(&self) -> usize {
-        self.0.index.memory()
-    }
-
     /// The tag and the value of the newest entry of `user` with a tag of at most `tag`.
     #[inline]
     pub(super) fn newest(&self, user: &[u8], tag: u64) -> Option<(u64, &[u8])> {

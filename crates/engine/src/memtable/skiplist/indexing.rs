@@ -11,9 +11,9 @@ use std::sync::atomic::AtomicU32;
 
 use crate::base::sync::lockless::AtomicPtr;
 use crate::base::sync::lockless::Ordering::Relaxed;
-use crate::memtable::skiplist::Shared;
 use crate::memtable::skiplist::buckets::{self, Buckets, Looked};
 use crate::memtable::skiplist::node::{Header, Node};
+use crate::memtable::skiplist::{Shared, SkipList};
 
 /// At every so many insertions the writer looks for searches.
 const LOOK_EVERY: u32 = match () {
@@ -56,7 +56,7 @@ impl Index {
         Looked::Unknown
     }
 
-    pub(super) fn memory(&self) -> usize {
+    fn memory(&self) -> usize {
         self.buckets.get().map_or(0, Buckets::memory)
     }
 
@@ -84,6 +84,12 @@ pub(super) enum Indexing {
         /// Older nodes from here on are not in yet.
         rest: Option<NonNull<Header>>,
     },
+}
+
+impl SkipList {
+    pub(in crate::memtable) fn index_bytes(&self) -> usize {
+        self.0.index.memory()
+    }
 }
 
 impl Indexing {
