@@ -25,8 +25,9 @@ use crate::version::level_iter::{LevelIter, Source};
 
 /// A position in the database's keys, as of one moment: it does not see later writes.
 ///
-/// A new iterator stands nowhere: seek first. Movement reads blocks as it needs them, takes no lock
-/// and never waits for writers. It returns an error (`Corruption`, `Io`) if bytes could not be read;
+/// A new iterator stands nowhere: seek first. Movement reads blocks as it needs them and never waits for
+/// writers. It takes no lock, but for a moment when scans have paid for a merge
+/// ([`Options::scan_compaction`](crate::Options::scan_compaction)). It returns an error (`Corruption`, `Io`) if bytes could not be read;
 /// the iterator then stands nowhere until the next seek. It keeps the database open and the files it
 /// reads on disk. An iterator is used by one thread at a time, and may be sent to another.
 ///
