@@ -88,11 +88,19 @@ impl Wal {
 
     /// Appends one batch, given in parts, and returns the bytes written. `seqno` is the batch's.
     pub(crate) fn append(&mut self, seqno: SeqNo, parts: &[&[u8]]) -> Result<u64> {
+        let mut bytes = 0;
+        if std::mem::take(&mut self.mark_due) {
+            bytes += self.append_record(&[&batch::header(seqno, 0)])?;
+        }
+        bytes += self.append_record(parts)?;
+        Ok(bytes)
+    }
+
+    /// One record, one append: a file that is there whole or not at all, append by append, has no
+    /// whole record behind a missing one.
+    fn append_record(&mut self, parts: &[&[u8]]) -> Result<u64> {
         assert!(!self.poisoned, "W3: no append after a failure");
         self.buffer.clear();
-        if std::mem::take(&mut self.mark_due) {
-            self.encoder.encode(&[&batch::header(seqno, 0)], &mut self.buffer);
-        }
         self.encoder.encode(parts, &mut self.buffer);
         self.unsynced = true;
         let appended = self.file.append(&self.buffer, Site::WalAppend);

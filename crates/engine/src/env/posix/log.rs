@@ -6,9 +6,9 @@
 //! fit in the window is written with a call, and the next window begins behind it; so is everything
 //! once a window cannot be had. Windows grow, so that a small log takes little space.
 //!
-//! **Death of the process.** What was copied is the kernel's and stays. The first eight bytes are
-//! stored last, in one piece: they hold a record's header, and without it the rest does not count. So
-//! a record is there whole or not at all, as after a `write`.
+//! **Death of the process.** What was copied is the kernel's and stays. A record begins with its header,
+//! which stands in eight bytes; they are stored last, in one piece, and without them the rest does not
+//! count. So an append of one record is there whole or not at all, as after a `write`.
 //!
 //! **Invariant.** The window lies within the file: only this value changes its length, and only to
 //! grow it, until the window is gone. (Who truncates somebody's log under them ends their process, as
@@ -169,13 +169,17 @@ impl Window {
     }
 }
 
-/// Copies `data`, its first eight bytes last and in one store.
+/// Copies `data` to a place that holds zeros: its first eight bytes last and in one store. Zeros that it
+/// begins with, the trailer of a block before the record's header, do not count.
 ///
 /// # Safety
 /// `to` is valid for writes of the length of `data`, and overlaps it nowhere.
 #[inline]
 unsafe fn store_head_last(to: NonNull<u8>, data: &[u8]) {
-    let to = to.as_ptr();
+    let zeros = leading_zeros(data);
+    let data = data.get(zeros..).unwrap_or_default();
+    // SAFETY: as the caller promises; no more of `data` is passed over than there is.
+    let to = unsafe { to.as_ptr().add(zeros) };
     let Some((head, rest)) = data.split_first_chunk::<8>() else {
         // SAFETY: as the caller promises.
         unsafe { ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) };
@@ -189,9 +193,37 @@ unsafe fn store_head_last(to: NonNull<u8>, data: &[u8]) {
     unsafe { to.cast::<u64>().write_unaligned(u64::from_ne_bytes(*head)) };
 }
 
+/// How many bytes come before the first that is not zero.
+#[inline]
+fn leading_zeros(data: &[u8]) -> usize {
+    match data {
+        [0, ..] => data.iter().position(|byte| *byte != 0).unwrap_or(data.len()),
+        _ => 0,
+    }
+}
+
 impl Drop for Window {
     fn drop(&mut self) {
         // SAFETY: mapped by `map` with this length, and nobody else knows the memory.
         let _ = unsafe { munmap(self.memory.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_that_data_begins_with_are_passed_over() {
+        for zeros in 0..20 {
+            for bytes in 0..20 {
+                let data = [vec![0; zeros], vec![7; bytes]].concat();
+                let mut place = vec![0; data.len()];
+                assert_eq!(leading_zeros(&data), zeros);
+                // SAFETY: the place is as long as the data, and elsewhere.
+                unsafe { store_head_last(NonNull::from(place.as_mut_slice()).cast(), &data) };
+                assert_eq!(place, data);
+            }
+        }
     }
 }
