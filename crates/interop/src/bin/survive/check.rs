@@ -216,6 +216,10 @@ fn strange_names(folder: &Path, db: &Db, promise: Promise) -> u64 {
         };
         if !known {
             println!("left over: {name}");
+            if name == "lost" {
+                // Some opening put a log aside, perhaps in a process that was killed right after.
+                print!("{}", fs::read_to_string(folder.join("LOG.old")).unwrap_or_default());
+            }
             strange += 1;
         }
     }
