@@ -107,8 +107,13 @@ impl History {
         self.effects.push(effect);
     }
 
+    /// Whether there may be one more failed write.
+    pub fn may_fail(&self) -> bool {
+        self.failed.len() < FAILED_MAX
+    }
+
     pub fn failed(&mut self, effect: Effect) {
-        assert!(self.failed.len() < FAILED_MAX, "a script has few failing writes");
+        assert!(self.may_fail(), "a script has few failing writes");
         self.failed.push(self.effects.len());
         self.effects.push(effect);
     }

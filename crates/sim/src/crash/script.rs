@@ -163,7 +163,7 @@ impl Player {
             Flavour::Copies if self.dice.roll(2) == 0 => self.checkpoint(),
             Flavour::Copies => self.mend(),
             Flavour::Destroyed => self.destroy(),
-            Flavour::FullDisk => self.fill_disk(),
+            Flavour::FullDisk if self.recorder.history().may_fail() => self.fill_disk(),
             _ => self.write(),
         }
     }
