@@ -255,9 +255,12 @@ impl Block {
             }
             at = entry.value.end;
         }
-        // A block without entries has one restart point nevertheless, or none.
-        let found_all = restarts == self.restarts || self.entries_end == 0;
-        let first_restarts = self.entries_end == 0 || self.restart(0) == 0;
+        // A block without entries has one restart point nevertheless, or none and nothing else.
+        let found_all = match self.entries_end {
+            0 => self.bytes.len() <= 2 * RESTART_BYTES,
+            _ => restarts == self.restarts,
+        };
+        let first_restarts = self.restarts == 0 || self.restart(0) == 0;
         if found_all && first_restarts { Ok(()) } else { Err(bad_restart()) }
     }
 

@@ -71,6 +71,12 @@ impl TableIter {
         self.index
     }
 
+    /// As [`check_block`](Self::check_block), of any block; on no entry afterwards.
+    pub(crate) fn check_block_at(&mut self, index: usize) -> Result<()> {
+        self.load(index, Way::Backward)?;
+        self.check_block()
+    }
+
     /// Checks of the current block what reading it forward does not tell.
     pub(crate) fn check_block(&mut self) -> Result<()> {
         let checked = self.entries.check_block();

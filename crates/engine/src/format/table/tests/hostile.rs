@@ -109,16 +109,30 @@ fn handles_are_bounded_before_anything_is_allocated() {
 #[test]
 fn verify_tells_bad_restart_points_behind_sound_checksums() {
     use crate::base::checksum::{crc32c, mask};
+    use crate::format::table::handle::BlockHandle;
     let order = orders()[0].clone();
     let settings = TableSettings { compression: Compression::None, ..settings(&order) };
     let settings = TableSettings { restart_interval: 2, ..settings };
     let (file, _) = build(&settings, &sorted(&order, mixed(60)));
-    let handle = open(&settings, &file).unwrap().index().handle(0).unwrap();
-    let end = (handle.offset + handle.size) as usize;
-    // The count of restart points ends the block; the last one stands before it.
-    for wrong in [0u32, 1, end as u32] {
+    let table = open(&settings, &file).unwrap();
+    let mut handles = (0..table.index().len()).map(|at| table.index().handle(at).unwrap());
+    let first = handles.next().unwrap();
+    // One that can be full of restart points.
+    let even = handles.find(|handle| handle.size.is_multiple_of(4)).unwrap();
+    let end = |handle: BlockHandle| (handle.offset + handle.size) as usize;
+    // The count of restart points ends the block; the last one stands before it. A block without restart points, or with
+    // nothing else, is one without entries: nobody stops in it.
+    let (last, count) = (end(first) - 8, end(even) - 4);
+    for (handle, at, wrong) in [
+        (first, last, 0),
+        (first, last, 1),
+        (first, last, end(first) as u32),
+        (even, count, 0),
+        (even, count, even.size as u32 / 4 - 1),
+    ] {
         let mut bytes = file.to_vec();
-        bytes[end - 8..end - 4].copy_from_slice(&wrong.to_le_bytes());
+        bytes[at..at + 4].copy_from_slice(&wrong.to_le_bytes());
+        let end = end(handle);
         let checksum = mask(crc32c(&bytes[handle.offset as usize..=end]));
         bytes[end + 1..end + 5].copy_from_slice(&checksum.to_le_bytes());
         let table = open(&settings, &Bytes::new(bytes)).unwrap();
