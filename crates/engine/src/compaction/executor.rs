@@ -1,13 +1,15 @@
 //! The executor seam: where a job runs. It decides the place, never what is done: every executor
-//! ends in [`merge::run`](crate::compaction::merge::run).
+//! ends in the merge loop of [`merge`](crate::compaction::merge).
 
 use std::sync::Arc;
 
 use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::base::sync::{Mutex, Rank};
 use crate::compaction::job::{Job, Output};
-use crate::compaction::merge;
+use crate::compaction::share::Share;
+use crate::compaction::{merge, parts};
 use crate::format::filename::FileNumber;
 use crate::format::table::TableSettings;
 use crate::store::TableStore;
@@ -22,6 +24,10 @@ pub(crate) struct JobContext<'a> {
     pub(crate) upper_table: &'a TableSettings,
     pub(crate) new_number: &'a (dyn Fn() -> FileNumber + Sync),
     pub(crate) cancelled: &'a AtomicBool,
+    /// How many threads may merge a job side by side.
+    pub(crate) threads: usize,
+    /// Wakes lanes that [help](CompactionExecutor::help).
+    pub(crate) call_for_help: &'a (dyn Fn() + Sync),
 }
 
 impl JobContext<'_> {
@@ -44,14 +50,60 @@ impl JobContext<'_> {
 pub(crate) trait CompactionExecutor: Send + Sync {
     /// Outputs are durable, names included, when this returns. After an error nothing of the job
     /// counts, and what it made are orphans for the next sweep.
-    fn execute(&self, job: &Job, context: &JobContext<'_>) -> Result<Output>;
+    fn execute(&self, job: &Arc<Job>, context: &JobContext<'_>) -> Result<Output>;
+
+    /// Called on lanes with nothing better to do: takes a part in a job that runs elsewhere. False if there is none to be
+    /// had. Whether it fails is that job's affair.
+    fn help(&self, _context: &JobContext<'_>) -> bool {
+        false
+    }
 }
 
-/// Runs a job on the calling thread.
-pub(crate) struct LocalExecutor;
+/// Runs a job on the calling thread, and large ones also on lanes that happen to be free.
+pub(crate) struct LocalExecutor {
+    /// Jobs with parts to be had.
+    shares: Mutex<Vec<Arc<Share>>>,
+}
+
+impl LocalExecutor {
+    pub(crate) fn new() -> Self {
+        LocalExecutor { shares: Mutex::new(Rank::Leaf, Vec::new()) }
+    }
+
+    fn offer(&self, share: &Arc<Share>) -> Offer<'_> {
+        self.shares.lock().push(Arc::clone(share));
+        Offer { executor: self, share: Arc::clone(share) }
+    }
+}
 
 impl CompactionExecutor for LocalExecutor {
-    fn execute(&self, job: &Job, context: &JobContext<'_>) -> Result<Output> {
-        merge::run(job, context)
+    fn execute(&self, job: &Arc<Job>, context: &JobContext<'_>) -> Result<Output> {
+        let parts = parts::split(job, context, context.threads)?;
+        if parts.len() == 1 {
+            return merge::run(job, context);
+        }
+        let share = Arc::new(Share::new(Arc::clone(job), parts));
+        let offer = self.offer(&share);
+        (context.call_for_help)();
+        while share.work(context) {}
+        drop(offer);
+        share.outcome(context)
+    }
+
+    fn help(&self, context: &JobContext<'_>) -> bool {
+        let share = self.shares.lock().first().map(Arc::clone);
+        share.is_some_and(|share| share.work(context))
+    }
+}
+
+/// A share that helpers find, while this lives.
+struct Offer<'a> {
+    executor: &'a LocalExecutor,
+    share: Arc<Share>,
+}
+
+impl Drop for Offer<'_> {
+    fn drop(&mut self) {
+        self.executor.shares.lock().retain(|share| !Arc::ptr_eq(share, &self.share));
     }
 }

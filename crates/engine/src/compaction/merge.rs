@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
-use crate::base::key;
+use crate::base::key::{self, InternalKey, SEQNO_MAX};
 use crate::base::merging::MergingIter;
 use crate::compaction::cut::Cutter;
 use crate::compaction::executor::JobContext;
 use crate::compaction::job::{Job, Output};
+use crate::compaction::parts::Part;
 use crate::compaction::retention::{Retention, Verdict};
 use crate::format::filename::FileNumber;
 use crate::format::table::{ScanOptions, TableBuilder, TableSettings};
@@ -19,9 +20,27 @@ use crate::version::level_iter::{LevelIter, Source};
 const CANCEL_INTERVAL: u64 = 1024;
 
 pub(crate) fn run(job: &Job, context: &JobContext<'_>) -> Result<Output> {
-    let mut done = run_over(job, context, &mut inputs(job, context)?)?;
-    done.bytes_read = job.input_bytes();
-    Ok(done)
+    let output = run_part(job, context, &Part::all())?;
+    join(job, context, vec![output])
+}
+
+/// Merges one part. Its tables are durable, their names not yet: see [`join`]. After an error nothing of it is left.
+pub(crate) fn run_part(job: &Job, context: &JobContext<'_>, part: &Part) -> Result<Output> {
+    write_part(job, context, (part, &mut inputs(job, context)?))
+}
+
+/// Makes outputs of parts, in order, the job's, and all names durable (rule R1). After an error nothing of it is left.
+pub(crate) fn join(job: &Job, context: &JobContext<'_>, parts: Vec<Output>) -> Result<Output> {
+    let mut all = Output { bytes_read: job.input_bytes(), ..Output::default() };
+    for part in parts {
+        all.tables.extend(part.tables);
+        all.bytes_written += part.bytes_written;
+        all.entries_dropped += part.entries_dropped;
+    }
+    if !all.tables.is_empty() {
+        context.store.sync_names().inspect_err(|_| discard(context, &all))?;
+    }
+    Ok(all)
 }
 
 /// As [`run`], but over entries from anywhere: repair brings what it could read of damaged tables.
@@ -30,13 +49,29 @@ pub(crate) fn run_over(
     context: &JobContext<'_>,
     input: &mut impl InternalIterator,
 ) -> Result<Output> {
+    let output = write_part(job, context, (&Part::all(), input))?;
+    join(job, context, vec![output])
+}
+
+/// Removes what a job made in vain. Failing at that leaves orphans, which the next open sweeps.
+pub(crate) fn discard(context: &JobContext<'_>, output: &Output) {
+    for built in &output.tables {
+        let _ = context.store.remove(built.number);
+    }
+}
+
+fn write_part(
+    job: &Job,
+    context: &JobContext<'_>,
+    (part, input): (&Part, &mut impl InternalIterator),
+) -> Result<Output> {
     let settings = context.table_settings(job);
     let mut output = Writer { context, settings, open: None, done: Output::default() };
-    let merged = merge(job, context, input, &mut output);
-    match merged.and_then(|()| output.finish()) {
-        Ok(done) => Ok(done),
+    let merged = merge(job, context, (part, input), &mut output);
+    match merged.and_then(|()| output.end_table()) {
+        Ok(()) => Ok(output.done),
         Err(error) => {
-            output.discard();
+            output.give_up();
             Err(error)
         }
     }
@@ -45,13 +80,17 @@ pub(crate) fn run_over(
 fn merge(
     job: &Job,
     context: &JobContext<'_>,
-    input: &mut impl InternalIterator,
+    (part, input): (&Part, &mut impl InternalIterator),
     output: &mut Writer<'_>,
 ) -> Result<()> {
-    let mut retention = Retention::new(&context.order.user, &job.snapshots, &job.below);
+    let order = &context.order.user;
+    let mut retention = Retention::new(order, &job.snapshots, &job.below);
     let mut cutter = Cutter::new(&job.cut, context.order);
     let mut entries = 0u64;
-    input.seek_to_first()?;
+    match &part.from {
+        None => input.seek_to_first()?,
+        Some(user) => input.seek(InternalKey::seek_to(user, SEQNO_MAX).as_bytes())?,
+    }
     while input.valid() {
         entries += 1;
         if entries.is_multiple_of(CANCEL_INTERVAL) {
@@ -60,6 +99,9 @@ fn merge(
         let Some(parsed) = key::parse(input.key()) else {
             return Err(input.corrupted_key());
         };
+        if part.until.as_ref().is_some_and(|until| order.compare(parsed.user, until).is_ge()) {
+            break;
+        }
         match retention.judge(&parsed) {
             Verdict::Drop => output.done.entries_dropped += 1,
             verdict => {
@@ -137,24 +179,12 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Ends the last table and makes all names durable (rule R1).
-    fn finish(&mut self) -> Result<Output> {
-        self.end_table()?;
-        if !self.done.tables.is_empty() {
-            self.context.store.sync_names()?;
-        }
-        Ok(std::mem::take(&mut self.done))
-    }
-
-    /// Removes what a failed job made. Failing at that leaves orphans, which the next open sweeps.
-    fn discard(&mut self) {
+    fn give_up(&mut self) {
         if let Some((number, builder)) = self.open.take() {
             builder.abandon();
             self.remove(number);
         }
-        for built in std::mem::take(&mut self.done.tables) {
-            self.remove(built.number);
-        }
+        discard(self.context, &self.done);
     }
 
     fn remove(&self, number: FileNumber) {

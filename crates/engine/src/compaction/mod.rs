@@ -1,8 +1,8 @@
 //! Floor 5: rewriting tables so that reads stay short and space comes back.
 //!
 //! One ladder: a policy proposes a [`Plan`]; [`closure`] completes it by the rules A4 and A5 and
-//! [`in_flight`] checks A7, which makes it a [`job::Job`]; an executor turns it into an output;
-//! the database installs the edit. No policy or manual request has another way. Repair, which
+//! [`in_flight`] checks A7, which makes it a [`job::Job`]; an executor turns it into an output, large
+//! ones in [`parts`]; the database installs the edit. No policy or manual request has another way. Repair, which
 //! takes all there is into a new database, runs the merge alone.
 
 pub(crate) mod closure;
@@ -12,8 +12,10 @@ pub(crate) mod in_flight;
 pub(crate) mod job;
 pub(crate) mod leveled;
 pub(crate) mod merge;
+pub(crate) mod parts;
 pub(crate) mod policy;
 pub(crate) mod retention;
+pub(crate) mod share;
 
 #[cfg(test)]
 mod model;

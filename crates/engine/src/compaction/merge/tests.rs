@@ -7,6 +7,7 @@ use crate::base::key::{InternalKey, SeqNo, ValueKind};
 use crate::base::slot::Slot;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::compaction::closure::close;
+use crate::compaction::executor::{CompactionExecutor, LocalExecutor};
 use crate::compaction::job::JobLimits;
 use crate::env::site::Site;
 use crate::format::table::TableSettings;
@@ -51,6 +52,25 @@ impl World {
     }
 
     fn run(&self, job: &Job) -> Result<Output> {
+        self.with_context(1, &|| {}, |context| run(job, context))
+    }
+
+    /// As [`run`](Self::run), in parts for so many threads, some of which come to help.
+    fn run_shared(&self, job: &Arc<Job>, (threads, helpers): (usize, usize)) -> Result<Output> {
+        let executor = LocalExecutor::new();
+        std::thread::scope(|scope| {
+            let help = || self.with_context(1, &|| {}, |context| while executor.help(context) {});
+            let call = || (0..helpers).for_each(|_| drop(scope.spawn(help)));
+            self.with_context(threads, &call, |context| executor.execute(job, context))
+        })
+    }
+
+    fn with_context<R>(
+        &self,
+        threads: usize,
+        call_for_help: &(dyn Fn() + Sync),
+        run: impl FnOnce(&JobContext<'_>) -> R,
+    ) -> R {
         let new_number = || FileNumber(self.last_number.fetch_add(1, Ordering::Relaxed) + 1);
         let context = JobContext {
             order: &order(),
@@ -60,8 +80,10 @@ impl World {
             upper_table: &self.shelf.settings,
             new_number: &new_number,
             cancelled: &self.cancelled,
+            threads,
+            call_for_help,
         };
-        run(job, &context)
+        run(&context)
     }
 
     fn contents(&self, number: FileNumber, size: u64) -> Entries {
@@ -146,8 +168,14 @@ fn merges_keep_what_some_read_may_ask_for() {
         snapshots.dedup();
         let table_bytes = 20 << random.below(8);
         let job = world.job(&[seed], *random.pick(&targets), (&snapshots, table_bytes));
+        let job = Arc::new(job);
 
-        let output = world.run(&job).unwrap();
+        let threads = random.below(5);
+        let output = match threads {
+            0 => world.run(&job),
+            threads => world.run_shared(&job, (threads, random.below(threads))),
+        };
+        let output = output.unwrap();
         assert!(job.accepts(&order(), &output));
         let got = output.tables.iter().flat_map(|built| world.contents(built.number, built.bytes));
         let expected = world.expected(&job);
@@ -241,6 +269,62 @@ fn a_failed_job_leaves_nothing() {
             assert!(world.run(&job).is_ok(), "the next attempt takes new numbers");
         }
     }
+}
+
+#[test]
+fn a_shared_job_ends_fewer_tables_early_than_it_has_parts() {
+    let world = large_world();
+    let job = Arc::new(world.job(&[1], tree(2), (&[10], OUTPUT_BYTES)));
+    let alone = world.run(&job).unwrap();
+    world.shelf.spy.calls();
+    let shared = world.run_shared(&job, (3, 2)).unwrap();
+    assert!((1..=2).contains(&(shared.tables.len() - alone.tables.len())));
+    let calls = world.shelf.spy.calls();
+    assert_eq!(calls.iter().filter(|call| **call == "table.dir.sync").count(), 1);
+    assert_eq!(calls.last(), Some(&"table.dir.sync"));
+    let contents = |output: &Output| -> Entries {
+        output.tables.iter().flat_map(|built| world.contents(built.number, built.bytes)).collect()
+    };
+    assert!(contents(&alone) == contents(&shared));
+    assert_eq!(shared.bytes_read, alone.bytes_read);
+}
+
+#[test]
+fn a_shared_job_that_fails_leaves_nothing() {
+    for helpers in 0..3 {
+        for (site, calls) in [(Site::TableSync, 3), (Site::TableAppend, 1), (Site::TableDirSync, 0)]
+        {
+            let world = large_world();
+            let job = Arc::new(world.job(&[1], tree(2), (&[10], OUTPUT_BYTES)));
+            world.shelf.spy.fail_after(site, calls);
+            assert_eq!(world.run_shared(&job, (3, helpers)).unwrap_err().kind(), ErrorKind::Io);
+            assert_eq!(world.shelf.stored(), [1, 2], "{}, {helpers} helpers", site.name());
+            world.shelf.spy.heal();
+            assert!(world.run_shared(&job, (3, helpers)).is_ok());
+        }
+    }
+}
+
+#[test]
+fn a_panic_in_a_part_fails_the_job() {
+    let world = large_world();
+    let (job, executor) =
+        (Arc::new(world.job(&[1], tree(2), (&[10], OUTPUT_BYTES))), LocalExecutor::new());
+    let panics = || panic!("in a callback");
+    let help = || {
+        world.with_context(1, &|| {}, |context| {
+            let context = JobContext { new_number: &panics, ..*context };
+            executor.help(&context)
+        })
+    };
+    // The helper comes first, for the caller waits for it.
+    let call = || {
+        std::thread::scope(|scope| assert!(scope.spawn(help).join().is_err()));
+    };
+    let error =
+        world.with_context(2, &call, |context| executor.execute(&job, context)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
+    assert!(!world.with_context(1, &|| {}, |context| executor.help(context)), "it is over");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::version::table_meta::{TableMeta, TableStats};
 /// An accepted plan.
 pub(crate) enum Accepted {
     Move { job: u64, closed: Closed, to: Slot },
-    Merge(Box<Job>),
+    Merge(Arc<Job>),
 }
 
 impl Core {
@@ -36,9 +36,9 @@ impl Core {
             }
             self.pick(&mut state)
         };
-        let Some(accepted) = accepted else { return self.serve_reads() };
+        let Some(accepted) = accepted else { return self.serve_others() };
         self.ring_for_work(); // Another plan may start beside this one.
-        match self.run(accepted) {
+        match self.run(accepted, 1) {
             Ok(()) => {
                 self.note_background_success();
                 Worked::Yes
@@ -52,8 +52,12 @@ impl Core {
         self.accept(state, &plan)
     }
 
-    /// With nothing else to do, makes a filter that reads have asked for.
-    fn serve_reads(&self) -> Worked {
+    /// With nothing else to do, takes a part in a compaction that somebody waits for, or makes a filter that reads have
+    /// asked for.
+    fn serve_others(&self) -> Worked {
+        if self.with_context(1, |context| self.executor.help(context)) {
+            return Worked::Yes;
+        }
         let goes_on = || !self.cancelled.load(Ordering::Relaxed);
         if self.tables.make_a_filter(&goes_on) { Worked::Yes } else { self.look_into_a_table() }
     }
@@ -114,18 +118,19 @@ impl Core {
         let snapshots = self.snapshots.with_visible(|| self.visible_seqno());
         let limits = self.settings.job;
         let job = Job::new(id, order, &state.version, &closed, (to, snapshots, limits));
-        Some(Accepted::Merge(Box::new(job)))
+        Some(Accepted::Merge(Arc::new(job)))
     }
 
-    /// Runs an accepted plan and installs it. Whatever comes of it, its tables are free afterwards.
-    pub(crate) fn run(&self, accepted: Accepted) -> Result<()> {
+    /// Runs an accepted plan, on so many threads at most, and installs it. Whatever comes of it, its tables are free
+    /// afterwards.
+    pub(crate) fn run(&self, accepted: Accepted, threads: usize) -> Result<()> {
         let id = match &accepted {
             Accepted::Move { job, .. } => *job,
             Accepted::Merge(job) => job.id,
         };
         let ran = self.watch_job(|| match accepted {
             Accepted::Move { job, closed, to } => self.run_move(job, &closed, to),
-            Accepted::Merge(job) => self.run_merge(&job),
+            Accepted::Merge(job) => self.run_merge(&job, threads),
         });
         if ran.is_err() {
             self.state.lock().in_flight.end(id);
@@ -153,11 +158,10 @@ impl Core {
         Ok(())
     }
 
-    fn run_merge(&self, job: &Job) -> Result<()> {
+    fn run_merge(&self, job: &Arc<Job>, threads: usize) -> Result<()> {
         let begin = self.env.clock.now();
         self.tell_started(job);
-        let numbers = || self.new_file_number();
-        let output = self.executor.execute(job, &self.job_context(&numbers))?;
+        let output = self.with_context(threads, |context| self.executor.execute(job, context))?;
         if !job.accepts(&self.settings.order, &output) {
             return Err(refused(job.id));
         }
@@ -185,16 +189,18 @@ impl Core {
         Ok(())
     }
 
-    fn job_context<'a>(&'a self, numbers: &'a (dyn Fn() -> FileNumber + Sync)) -> JobContext<'a> {
-        JobContext {
+    fn with_context<R>(&self, threads: usize, run: impl FnOnce(&JobContext<'_>) -> R) -> R {
+        run(&JobContext {
             order: &self.settings.order,
             cache: &self.tables,
             store: &self.store,
             bottom_table: &self.settings.bottom_table,
             upper_table: &self.settings.upper_table,
-            new_number: numbers,
+            new_number: &|| self.new_file_number(),
             cancelled: &self.cancelled,
-        }
+            threads,
+            call_for_help: &|| self.ring_for_work(),
+        })
     }
 
     fn tell_started(&self, job: &Job) {

@@ -153,7 +153,8 @@ impl Core {
     }
 
     fn run_for_caller(&self, accepted: Accepted) -> Result<()> {
-        let ran = self.run(accepted);
+        // Its caller waits, and so does no work of his own: the lanes that he has asked for are his.
+        let ran = self.run(accepted, self.options.compaction_lanes);
         if let Err(error) = &ran {
             self.note_background_failure(error.clone());
         } else {

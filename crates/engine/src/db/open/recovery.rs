@@ -231,7 +231,7 @@ pub(crate) fn assemble(
         graveyard,
         store,
         tables: Arc::new(tables),
-        executor: Box::new(LocalExecutor),
+        executor: Box::new(LocalExecutor::new()),
         _lock: lock,
         options,
         settings,

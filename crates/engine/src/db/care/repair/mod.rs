@@ -218,6 +218,8 @@ fn merge_all(
         upper_table: &settings.upper_table,
         new_number,
         cancelled: &AtomicBool::new(false),
+        threads: 1,
+        call_for_help: &|| {},
     };
     let mut input = MergingIter::new(settings.order.clone(), sources);
     let output = merge::run_over(&job(settings), &context, &mut input)?;

@@ -1,0 +1,122 @@
+//! A large job in parts: ranges of user keys that hold about as much each, so that several threads may
+//! merge them side by side. The parts' outputs, one behind the other, are the job's.
+
+use crate::base::comparator::UserOrder;
+use crate::base::error::Result;
+use crate::base::key::user_key;
+use crate::compaction::executor::JobContext;
+use crate::compaction::job::Job;
+
+/// A table is told apart into so many pieces at most, by the separators of its index.
+const PIECES_MAX: u64 = 16;
+
+/// The user keys from one on, up to another and without it; all of them where there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) from: Option<Vec<u8>>,
+    pub(crate) until: Option<Vec<u8>>,
+}
+
+impl Part {
+    pub(crate) fn all() -> Self {
+        Part::default()
+    }
+}
+
+/// Parts of a job for so many threads, in order; one if it is not worth more.
+pub(crate) fn split(job: &Job, context: &JobContext<'_>, threads: usize) -> Result<Vec<Part>> {
+    // A part ends a table early, so it shall fill others.
+    let worth = job.input_bytes() / job.cut.table_bytes.max(1);
+    let parts = worth.min(threads as u64);
+    if parts < 2 {
+        return Ok(vec![Part::all()]);
+    }
+    let pieces = pieces(job, context)?;
+    Ok(between(borders(&context.order.user, pieces, parts)))
+}
+
+/// The end of a stretch of keys, and about how many bytes it has.
+type Piece = (Vec<u8>, u64);
+
+fn pieces(job: &Job, context: &JobContext<'_>) -> Result<Vec<Piece>> {
+    let total = job.input_bytes().max(1);
+    let mut pieces = Vec::new();
+    for (_, meta) in job.input_tables() {
+        let share = (PIECES_MAX.saturating_mul(meta.size) / total).max(1);
+        if share == 1 {
+            pieces.push((meta.largest.user().to_vec(), meta.size));
+            continue;
+        }
+        let table = context.cache.get(meta.number, meta.size)?;
+        let index = table.index();
+        let blocks = index.len() as u64;
+        for nth in (1..=share).filter(|_| blocks > 0) {
+            let end = (blocks * nth / share).max(1) - 1;
+            pieces.push((user_key(index.key(end as usize)).to_vec(), meta.size / share));
+        }
+    }
+    Ok(pieces)
+}
+
+/// The keys that part them, ascending, none twice.
+fn borders(order: &UserOrder, mut pieces: Vec<Piece>, parts: u64) -> Vec<Vec<u8>> {
+    pieces.sort_by(|(a, _), (b, _)| order.compare(a, b));
+    let total: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
+    let mut borders: Vec<Vec<u8>> = Vec::new();
+    let mut passed = 0;
+    for (key, bytes) in pieces {
+        passed += bytes;
+        let due = borders.len() as u64 + 1;
+        let is_new = borders.last().is_none_or(|last| order.compare(last, &key).is_lt());
+        if due < parts && is_new && passed >= total / parts * due {
+            borders.push(key);
+        }
+    }
+    borders
+}
+
+fn between(borders: Vec<Vec<u8>>) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut from = None;
+    for border in borders {
+        parts.push(Part { from: from.replace(border.clone()), until: Some(border) });
+    }
+    parts.push(Part { from, until: None });
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn borders_of(pieces: &[(&str, u64)], parts: u64) -> String {
+        let pieces = pieces.iter().map(|(key, bytes)| (key.as_bytes().to_vec(), *bytes));
+        let borders = borders(&UserOrder::Bytewise, pieces.collect(), parts);
+        String::from_utf8(borders.join(&b' ')).unwrap()
+    }
+
+    #[test]
+    fn borders_part_bytes_evenly() {
+        let even = [("d", 10), ("a", 10), ("c", 10), ("b", 10)];
+        assert_eq!(borders_of(&even, 2), "b");
+        assert_eq!(borders_of(&even, 4), "a b c");
+        assert_eq!(borders_of(&even, 9), "a b c d");
+        assert_eq!(borders_of(&[("a", 1), ("b", 1), ("c", 100), ("d", 98)], 2), "c");
+    }
+
+    #[test]
+    fn no_border_comes_twice() {
+        assert_eq!(borders_of(&[("a", 10), ("a", 10), ("a", 10), ("b", 1)], 3), "a b");
+        assert_eq!(borders_of(&[], 3), "");
+    }
+
+    #[test]
+    fn parts_cover_all_keys() {
+        let parts = between(vec![b"b".to_vec(), b"d".to_vec()]);
+        let shown: Vec<_> =
+            parts.iter().map(|Part { from, until }| (from.as_deref(), until.as_deref())).collect();
+        let (b, d): (Option<&[u8]>, Option<&[u8]>) = (Some(b"b"), Some(b"d"));
+        assert_eq!(shown, [(None, b), (b, d), (d, None)]);
+        assert_eq!(between(Vec::new()), [Part::all()]);
+    }
+}
