@@ -20,8 +20,12 @@ use crate::base::sync::lockless::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 const ALIGN: usize = 8;
 /// The first chunk is small, so that a small write buffer wastes little.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
-/// Chunks double up to this size.
+/// Chunks double up to this size, with their heads.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
+/// Once an arena has so much, its chunks are huge pages. A search in a large list goes to a dozen places all over it, and
+/// with small pages each has the processor look for its page as well. Small arenas do better with memory used before.
+const USED_BYTES_HUGE: usize = 8 << 20;
+const HUGE_BYTES: usize = 2 << 20;
 
 /// Owns the chunks.
 pub(super) struct Arena {
@@ -73,6 +77,9 @@ impl Arena {
         let Some(chunk) = NonNull::new(unsafe { alloc(layout) }.cast::<Chunk>()) else {
             handle_alloc_error(layout);
         };
+        if layout.size() == HUGE_BYTES {
+            ask_for_a_huge_page(chunk.cast());
+        }
         // `Relaxed`: only the owner of the `Bump` changes the list, and only `drop` reads it.
         let older = self.newest.load(Relaxed);
         // SAFETY: the memory is fresh, aligned as its layout asks, and holds at least the head.
@@ -109,9 +116,12 @@ impl Bump {
         if bytes > self.next_chunk_bytes / 4 {
             return arena.grow(bytes);
         }
-        let chunk_bytes = self.next_chunk_bytes;
+        let chunk_bytes = self.next_chunk_bytes - size_of::<Chunk>();
         let memory = arena.grow(chunk_bytes);
-        self.next_chunk_bytes = (2 * chunk_bytes).min(CHUNK_BYTES_MAX);
+        self.next_chunk_bytes = match arena.used_bytes() {
+            USED_BYTES_HUGE.. => HUGE_BYTES,
+            _ => (2 * self.next_chunk_bytes).min(CHUNK_BYTES_MAX),
+        };
         self.left_bytes = chunk_bytes - bytes;
         // SAFETY: the chunk holds `chunk_bytes`, of which `bytes` are a part.
         self.at = unsafe { memory.as_ptr().add(bytes) };
@@ -132,12 +142,26 @@ impl Drop for Arena {
     }
 }
 
-/// A head and `bytes` behind it.
+/// A head and `bytes` behind it. Of the size of a huge page it lies as such.
 fn chunk_layout(bytes: usize) -> Layout {
-    bytes
-        .checked_add(size_of::<Chunk>())
-        .and_then(|bytes| Layout::from_size_align(bytes, ALIGN).ok())
-        .expect("an entry fits in memory")
+    let bytes = bytes.checked_add(size_of::<Chunk>());
+    let layout = bytes.and_then(|bytes| {
+        let align = if bytes == HUGE_BYTES { HUGE_BYTES } else { ALIGN };
+        Layout::from_size_align(bytes, align).ok()
+    });
+    layout.expect("an entry fits in memory")
+}
+
+/// For a chunk of that size and alignment. Systems without them, or with none left, do nothing.
+fn ask_for_a_huge_page(chunk: NonNull<u8>) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::mm::{Advice, madvise};
+        // SAFETY: the advice changes how the range is backed, nothing in it; and the range is a chunk of ours.
+        let _ = unsafe { madvise(chunk.as_ptr().cast(), HUGE_BYTES, Advice::LinuxHugepage) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = chunk;
 }
 
 #[cfg(all(test, not(loom)))]

@@ -4,8 +4,8 @@
 //! **Invariants.**
 //! - I1: a node found at some level has a link for that level and for all below; the head has all.
 //! - I2: the nodes of a level are in strictly rising order, and are some of those a level below.
-//! - I3: for each level, the writer's `splice` holds the last node of that level that is not after
-//!   `splice[0]`, or the head.
+//! - I3: for each level within its `reach`, the writer's `splice` holds the last node of that level that is not
+//!   after `splice[0]`, or the head.
 //! - I4: a pointer kept in a list, its writer or its cursors is of a node in the list's arena.
 //!
 //! **Concurrency.** Only the [`Writer`] changes anything, through `&mut self`; there is one per
@@ -16,8 +16,10 @@
 #![expect(unsafe_code, reason = "nodes of many sizes, linked in place, in memory of their own")]
 
 mod buckets;
+mod finder;
 mod indexing;
 mod node;
+mod writer;
 
 #[cfg(test)]
 mod tests;
@@ -27,22 +29,21 @@ use std::sync::Arc;
 
 use crate::base::comparator::{BytewiseComparator, Comparator, UserOrder};
 use crate::base::key::split;
-use crate::base::sync::lockless::Ordering::{Acquire, Relaxed, Release};
+use crate::base::sync::lockless::Ordering::{Acquire, Relaxed};
 use crate::base::sync::lockless::{AtomicPtr, AtomicUsize};
-use crate::memtable::arena::{Arena, Bump};
+use crate::memtable::arena::Arena;
 use crate::memtable::window::{self, Window};
 use buckets::Looked;
 use indexing::{Index, Indexing};
 pub(super) use node::Entry;
 use node::{Header, Node, Target};
+pub(super) use writer::Writer;
 
 /// Levels of the tallest node: with one node in four reaching the next level, enough for 16 million
 /// entries. Loom explores every load, so it gets fewer.
 const HEIGHT_MAX: usize = if cfg!(loom) { 2 } else { 12 };
 /// One node in so many has a further level.
 const BRANCHING: u32 = 4;
-/// The first window for hints is chosen when so many entries show what keys have in common.
-const WINDOW_ENTRIES_MIN: u64 = if cfg!(loom) { 1 } else { 16 };
 
 /// A list to read; clones share it.
 #[derive(Clone)]
@@ -67,24 +68,6 @@ unsafe impl Send for Shared {}
 // SAFETY: what the pointers lead to is only read, or changed through atomics (see `node`).
 unsafe impl Sync for Shared {}
 
-/// The right to insert; there is one per list.
-pub(super) struct Writer {
-    list: Arc<Shared>,
-    bump: Bump,
-    /// Where the last insertion took place: the next key in order goes in without a search.
-    splice: Splice,
-    random: u64,
-    entries: u64,
-    /// The highest so far: an entry with a higher one is the newest of its key.
-    last_tag: u64,
-    indexing: Indexing,
-}
-
-type Splice = [NonNull<Header>; HEIGHT_MAX];
-
-// SAFETY: the pointers of `splice` and `indexing` lead into the list that the writer shares, which is `Sync`.
-unsafe impl Send for Writer {}
-
 impl SkipList {
     /// An empty list and the one writer it will ever have. Heights are drawn from `seed`. One that is meant for
     /// `indexed_bytes`, if they are not 0 and the order is the usual one, is indexed when it is searched often.
@@ -102,18 +85,8 @@ impl SkipList {
             index: Index::default(),
             arena,
         });
-        // The generator needs a state other than 0, and likes one with many bits.
-        let random = (seed ^ 0x9e37_79b9_7f4a_7c15).max(1);
-        let splice = [head; HEIGHT_MAX];
-        let writer = Writer {
-            list: Arc::clone(&list),
-            bump,
-            splice,
-            random,
-            entries: 0,
-            last_tag: 0,
-            indexing: Indexing::new(indexed_bytes, seed),
-        };
+        let indexing = Indexing::new(indexed_bytes, seed);
+        let writer = Writer::new(Arc::clone(&list), bump, indexing, seed);
         (SkipList(list), writer)
     }
 
@@ -246,103 +219,23 @@ impl Shared {
         }
     }
 
-    /// Brings the writer's `splice` to `target`, and returns the first node not before it.
+    /// Would `target` come right behind `before`, a node or the head?
     #[inline]
-    fn descend_from<C: Comparator + ?Sized>(
+    fn is_behind<C: Comparator + ?Sized>(
         &self,
-        splice: &mut Splice,
+        before: NonNull<Header>,
         order: &C,
         target: Target<'_>,
-    ) -> Option<Node<'_>> {
-        let before = self.node(splice[0]);
-        if before.pointer() == self.head || before.is_before(order, target) {
-            let (next, _) = self.next(before, 0);
-            if next.is_none_or(|next| !next.is_before(order, target)) {
-                return next; // By I3 the upper levels of the splice are right, too.
-            }
-        }
-        self.descend_by(order, target, |level, node| splice[level] = node.pointer()).1
-    }
-}
-
-impl Writer {
-    /// Inserts an entry; false if one with the same user key and tag is there already.
-    pub(super) fn insert(&mut self, entry: Entry<'_>) -> bool {
-        let list = &*self.list;
-        let splice = &mut self.splice;
-        // Early, so that the cache miss passes during the search.
-        let bucket = list.index.bucket(entry.user);
-        let target = list.target(entry.user, entry.tag);
-        let next = match &list.order {
-            UserOrder::Bytewise => list.descend_from(splice, &BytewiseComparator, target),
-            UserOrder::Custom(custom) => list.descend_from(splice, &**custom, target),
-        };
-        if next.is_some_and(|next| next.tag() == entry.tag && list.same(next.user(), entry.user)) {
+    ) -> bool {
+        let before = self.node(before);
+        if before.pointer() != self.head && !before.is_before(order, target) {
             return false;
         }
-        let height = random_height(&mut self.random);
-        if height > list.height.load(Relaxed) {
-            // Above the old height the splice has held the head since the beginning.
-            list.height.store(height, Relaxed);
-        }
-        // Replays may bring an entry behind newer ones.
-        let is_newest = entry.tag > self.last_tag || !list.has_newer(splice[0], entry.user);
-        self.last_tag = self.last_tag.max(entry.tag);
-        // SAFETY: the list's arena and the bump were made together.
-        let node = unsafe { Node::new(&list.arena, &mut self.bump, height, entry) };
-        // From the bottom up, so that I2 holds for readers at every moment.
-        for (level, before) in splice[..height].iter_mut().enumerate() {
-            // SAFETY: by I3 the node before was found at this level, so by I1 it has the link;
-            // `node` was made with it.
-            unsafe { node.link_after(list.node(*before), level, target.hint) };
-            *before = node.pointer();
-        }
-        let node = is_newest.then_some(node);
-        match bucket {
-            Some(bucket) => indexing::add_newest(bucket, node, next),
-            // SAFETY: the list keeps its nodes and its index, which have no others, together.
-            None => unsafe { self.indexing.go_on(list, node, next) },
-        }
-        self.entries += 1;
-        if self.entries >= WINDOW_ENTRIES_MIN && self.entries.is_power_of_two() {
-            self.move_window();
-        }
-        true
+        let (next, hint) = self.next(before, 0);
+        next.is_none_or(|next| {
+            window::proves_after(hint, target.hint) || !next.is_before(order, target)
+        })
     }
-
-    /// Chooses the window anew for the keys that are in the list by now. Hints of earlier windows
-    /// stay as they are; no more than about half of all links has one.
-    #[cold]
-    fn move_window(&mut self) {
-        let list = &*self.list;
-        let (UserOrder::Bytewise, Some(first), Some(last)) =
-            (&list.order, list.first(), list.last())
-        else {
-            return; // Hints compare as bytes do, so other orders go without.
-        };
-        let base = window::common_prefix(first.user(), last.user());
-        let epoch = match list.window() {
-            Some(old) if old.base == base => return,
-            Some(old) => old.epoch.checked_add(1),
-            None => Some(1),
-        };
-        // The list doubles between two moves, so that epochs never run out.
-        let epoch = epoch.expect("a list has less than 2^255 entries");
-        let entry = Entry { user: base, tag: u64::from(epoch), value: b"" };
-        // SAFETY: the list's arena and the bump were made together.
-        let node = unsafe { Node::new(&list.arena, &mut self.bump, 0, entry) };
-        list.window.store(node.pointer().as_ptr(), Release);
-    }
-}
-
-/// 1 in three cases of four, 2 in three of sixteen, and so on.
-fn random_height(random: &mut u64) -> usize {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    // From the generator's upper half; the bit set on top bounds the count.
-    let zeros = (*random >> 32 | 1 << 31).trailing_zeros();
-    (1 + (zeros / BRANCHING.trailing_zeros()) as usize).min(HEIGHT_MAX)
 }
 
 /// A position in a list, which it keeps alive.

@@ -26,6 +26,8 @@ mod plain {
 
     use super::*;
     use crate::base::key::ValueKind;
+    use crate::base::sync::lockless::Ordering::Release;
+    use crate::memtable::skiplist::writer::random_height;
 
     fn number(n: u64) -> [u8; 8] {
         n.to_be_bytes()
@@ -87,6 +89,67 @@ mod plain {
 
     /// Nothing for Miri to see, and much to do.
     #[cfg(not(miri))]
+    /// Each level is in order and part of the level below.
+    fn check_levels(list: &SkipList) {
+        let list = &*list.0;
+        let level = |level| {
+            let mut found = Vec::new();
+            let mut node = list.node(list.head);
+            while let (Some(next), _) = list.next(node, level) {
+                found.push(next.key().to_vec());
+                node = next;
+            }
+            found
+        };
+        let heights = 0..list.height.load(Relaxed);
+        let levels: Vec<_> = heights.map(level).collect();
+        for keys in &levels {
+            let place = |key: &Vec<u8>| {
+                let (user, tag) = split(key);
+                (user.to_vec(), u64::MAX - tag)
+            };
+            assert!(keys.is_sorted_by(|a, b| place(a) < place(b)));
+        }
+        for (upper, lower) in levels.iter().skip(1).zip(&levels) {
+            let lower: BTreeSet<_> = lower.iter().collect();
+            assert!(upper.iter().all(|key| lower.contains(key)));
+        }
+    }
+
+    /// Keys that hints tell apart, and keys that they do not, in runs and at random, from before the list has a finder
+    /// until it has none any more; the window moves on the way.
+    #[test]
+    fn the_finder_finds_what_a_search_finds() {
+        for seed in 1..if cfg!(miri) { 2 } else { 30 } {
+            let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, seed);
+            let (mut model, mut random) = (BTreeSet::new(), seed);
+            let mut number = 0_u64;
+            for at in 0..if cfg!(miri) { 100 } else { 5000 } {
+                random_height(&mut random);
+                let roll = random >> 32;
+                number = match roll % 8 {
+                    0..3 => number + 1,
+                    3 => number.saturating_sub(1 + roll / 64 % 5),
+                    _ => roll % 4000,
+                };
+                let middle =
+                    if seed % 3 == 0 { "a middle that is too long for a hint" } else { "" };
+                let prefix = if at > 300 && seed % 2 == 0 { number % 3 } else { 1 };
+                let key = format!("base{prefix}/{middle}{number:06}");
+                let tag = roll / 8 % 3;
+                assert_eq!(add(&mut writer, key.as_bytes(), tag), model.insert((key, 3 - tag)));
+            }
+            let mut cursor = list.cursor();
+            cursor.seek_to_first();
+            for (key, tag) in &model {
+                assert_eq!(check_entry(&cursor), (key.as_bytes(), 3 - tag));
+                cursor.next();
+            }
+            assert!(!cursor.valid());
+            check_levels(&list);
+        }
+    }
+
     #[test]
     fn heights_fall_off_by_four() {
         let mut random = 1;

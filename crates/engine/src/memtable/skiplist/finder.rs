@@ -1,0 +1,181 @@
+//! The writer's own way to where a key goes. In a large list a search from the top touches a dozen nodes, far from each
+//! other, and memory is slow to bring them. Here the hints of all nodes lie in order, in blocks, and mostly tell the
+//! place without a look at any node.
+//!
+//! Readers know nothing of it, so it needs no care for them. It costs 17 bytes a node, and blocks are half empty at
+//! worst.
+//!
+//! **Invariants.**
+//! - F1: it has all nodes of the list, in its order, with hints of one window.
+//! - F2: no block is empty, but for the only one.
+
+use std::ptr::NonNull;
+
+use crate::memtable::skiplist::node::Header;
+
+/// Entries of a block.
+const BLOCK_ENTRIES: usize = if cfg!(any(test, loom)) { 8 } else { 128 };
+
+pub(super) struct Finder {
+    /// The first hint of each block.
+    firsts: Vec<u64>,
+    #[expect(clippy::vec_box, reason = "a block is large, and to part one moves all that follow")]
+    blocks: Vec<Box<Block>>,
+    /// Where it has looked or inserted last: behind the node that was found or inserted.
+    behind_last: Place,
+}
+
+struct Block {
+    len: usize,
+    hints: [u64; BLOCK_ENTRIES],
+    heights: [u8; BLOCK_ENTRIES],
+    nodes: [Option<NonNull<Header>>; BLOCK_ENTRIES],
+}
+
+/// In front of an entry, or behind the last one of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    block: usize,
+    at: usize,
+}
+
+impl Finder {
+    pub(super) fn new() -> Self {
+        Finder {
+            firsts: vec![0],
+            blocks: vec![Block::new()],
+            behind_last: Place { block: 0, at: 0 },
+        }
+    }
+
+    /// Behind all nodes that are before a target. Where hints do not tell, `is_before` does.
+    #[inline]
+    pub(super) fn find(&mut self, hint: u64, is_before: impl Fn(NonNull<Header>) -> bool) -> Place {
+        let begins_before = |block: &usize| {
+            self.blocks[*block].nodes[0].is_some_and(&is_before) // Only that of an empty list has none.
+        };
+        let block = before(&self.firsts, hint, begins_before).saturating_sub(1);
+        let Block { len, hints, nodes, .. } = &*self.blocks[block];
+        let at = before(&hints[..*len], hint, |at| nodes[*at].is_some_and(&is_before));
+        self.behind_last = Place { block, at };
+        self.behind_last
+    }
+
+    /// Behind the last node inserted, or where it was looked for a place since.
+    pub(super) fn behind_last(&self) -> Place {
+        self.behind_last
+    }
+
+    /// The last node before a place for each level of `before`; where there is none, that stays as it is.
+    #[inline]
+    pub(super) fn neighbours(&self, place: Place, before: &mut [NonNull<Header>]) {
+        let Place { mut block, mut at } = place;
+        let mut level = 0;
+        while level < before.len() {
+            while at == 0 {
+                let Some(earlier) = block.checked_sub(1) else { return };
+                (block, at) = (earlier, self.blocks[earlier].len);
+            }
+            at -= 1;
+            let Block { heights, nodes, .. } = &*self.blocks[block];
+            while level < before.len() && usize::from(heights[at]) > level {
+                before[level] = nodes[at].unwrap_or(before[level]);
+                level += 1;
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn insert(
+        &mut self,
+        place: Place,
+        hint: u64,
+        (node, height): (NonNull<Header>, usize),
+    ) {
+        let mut place = place;
+        if self.blocks[place.block].len == BLOCK_ENTRIES {
+            place = self.make_room(place);
+        }
+        let Place { block, at } = place;
+        self.blocks[block].insert(at, hint, (node, height));
+        if at == 0 {
+            self.firsts[block] = hint;
+        }
+        self.behind_last = Place { block, at: at + 1 };
+    }
+
+    /// Parts a full block; returns where the place is then.
+    #[cold]
+    fn make_room(&mut self, Place { block, at }: Place) -> Place {
+        // Keys that come in order fill their blocks.
+        let kept = if at == BLOCK_ENTRIES { at } else { BLOCK_ENTRIES / 2 };
+        let behind = self.blocks[block].split(kept);
+        self.firsts.insert(block + 1, behind.hints[0]);
+        self.blocks.insert(block + 1, behind);
+        match at.checked_sub(kept) {
+            Some(at) if at > 0 || kept == BLOCK_ENTRIES => Place { block: block + 1, at },
+            _ => Place { block, at },
+        }
+    }
+
+    /// Inserts a node that comes behind all others.
+    pub(super) fn append(&mut self, hint: u64, node: (NonNull<Header>, usize)) {
+        let block = self.blocks.len() - 1;
+        self.insert(Place { block, at: self.blocks[block].len }, hint, node);
+    }
+}
+
+impl Block {
+    fn new() -> Box<Self> {
+        Box::new(Block {
+            len: 0,
+            hints: [0; BLOCK_ENTRIES],
+            heights: [0; BLOCK_ENTRIES],
+            nodes: [None; BLOCK_ENTRIES],
+        })
+    }
+
+    #[inline]
+    fn insert(&mut self, at: usize, hint: u64, (node, height): (NonNull<Header>, usize)) {
+        if at < self.len {
+            self.hints.copy_within(at..self.len, at + 1);
+            self.heights.copy_within(at..self.len, at + 1);
+            self.nodes.copy_within(at..self.len, at + 1);
+        }
+        self.hints[at] = hint;
+        self.heights[at] = height as u8;
+        self.nodes[at] = Some(node);
+        self.len += 1;
+    }
+
+    /// Takes out all behind the first `kept` entries.
+    fn split(&mut self, kept: usize) -> Box<Block> {
+        let mut behind = Block::new();
+        behind.len = self.len - kept;
+        behind.hints[..behind.len].copy_from_slice(&self.hints[kept..self.len]);
+        behind.heights[..behind.len].copy_from_slice(&self.heights[kept..self.len]);
+        behind.nodes[..behind.len].copy_from_slice(&self.nodes[kept..self.len]);
+        self.len = kept;
+        behind
+    }
+}
+
+/// How many entries come before a target; `is_before` is asked of those with its hint.
+#[inline]
+fn before(hints: &[u64], hint: u64, is_before: impl Fn(&usize) -> bool) -> usize {
+    let surely = hints.partition_point(|other| *other < hint);
+    let alike = match hints.get(surely) {
+        Some(other) if *other == hint => hints[surely..].partition_point(|other| *other == hint),
+        _ => return surely,
+    };
+    let (mut left, mut right) = (surely, surely + alike);
+    while left < right {
+        let middle = left + (right - left) / 2;
+        if is_before(&middle) {
+            left = middle + 1;
+        } else {
+            right = middle;
+        }
+    }
+    left
+}
