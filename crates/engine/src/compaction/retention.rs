@@ -1,4 +1,4 @@
-//! May this entry be dropped? Asked by the merge loop for every entry, in key order.
+//! May this entry be dropped? Asked by the merge loop and by flushes for every entry, in key order.
 //!
 //! **Invariants.**
 //! - An entry goes if a newer one of its user key is seen by every snapshot that sees it.
@@ -13,11 +13,17 @@ use crate::version::Tables;
 pub(crate) struct Retention<'a> {
     order: &'a UserOrder,
     snapshots: &'a [SeqNo],
-    below: Vec<Cursor<'a>>,
+    below: Below<'a>,
     user: Vec<u8>,
     has_user: bool,
     /// The first snapshot that sees the last kept-or-dropped entry of the current user key.
     seen_by: usize,
+}
+
+/// What lies after the target in the search order.
+enum Below<'a> {
+    Unknown,
+    Tables(Vec<Cursor<'a>>),
 }
 
 /// A position in one slot's tables that moves forward with the keys.
@@ -46,10 +52,19 @@ impl<'a> Retention<'a> {
                 .all(|pair| order.compare(pair[0].largest.user(), pair[1].smallest.user()).is_le());
             Cursor { tables, sorted_from: sorted.then_some(0) }
         };
+        Retention::over(order, snapshots, Below::Tables(below.iter().map(cursor).collect()))
+    }
+
+    /// As [`new`](Self::new), over anything: deletions stay.
+    pub(crate) fn keeping_deletions(order: &'a UserOrder, snapshots: &'a [SeqNo]) -> Self {
+        Retention::over(order, snapshots, Below::Unknown)
+    }
+
+    fn over(order: &'a UserOrder, snapshots: &'a [SeqNo], below: Below<'a>) -> Self {
         Retention {
             order,
             snapshots,
-            below: below.iter().map(cursor).collect(),
+            below,
             user: Vec::new(),
             has_user: false,
             seen_by: usize::MAX,
@@ -90,7 +105,10 @@ impl<'a> Retention<'a> {
 
     fn exists_below(&mut self, user: &[u8]) -> bool {
         let order = self.order;
-        self.below.iter_mut().any(|cursor| cursor.may_hold(order, user))
+        match &mut self.below {
+            Below::Unknown => true,
+            Below::Tables(slots) => slots.iter_mut().any(|cursor| cursor.may_hold(order, user)),
+        }
     }
 }
 
@@ -180,6 +198,18 @@ mod tests {
         let two = [below(&[("a", "a")]), below(&[("k", "k")])].concat();
         assert_eq!(judged(deletions, &[20], &two), "K....K");
         assert_eq!(judged("a9- a8", &[20], &below(&[("a", "a")])), "K.");
+    }
+
+    #[test]
+    fn over_anything_deletions_stay() {
+        let (order, snapshots) = (order().user, [SeqNo(20)]);
+        let mut retention = Retention::keeping_deletions(&order, &snapshots);
+        let mut judge = |user: &[u8], seqno, kind| {
+            retention.judge(&ParsedKey { user, seqno: SeqNo(seqno), kind })
+        };
+        assert_eq!(judge(b"a", 9, ValueKind::Deletion), Verdict::KeepFirst);
+        assert_eq!(judge(b"a", 8, ValueKind::Deletion), Verdict::Drop);
+        assert_eq!(judge(b"b", 7, ValueKind::Value), Verdict::KeepFirst);
     }
 
     /// Not among any job's inputs today; a snapshot between two of them may be taken meanwhile.

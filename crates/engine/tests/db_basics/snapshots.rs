@@ -122,3 +122,88 @@ fn issue_320_snapshots_do_not_change() {
         assert_eq!(&contents_at(&db, Some(snapshot)), expected);
     }
 }
+
+/// Keys that are written over and over, or deleted: those who scan leave what they cannot see by leaps. Every snapshot
+/// shows its moment, whatever lies between what it sees of one key and of the next.
+#[test]
+fn what_hides_or_is_newer_is_leapt_over() {
+    for seed in 0..20 {
+        let mut dice = Dice::new(seed);
+        let world = World::new();
+        let db = world.open_with(|options| options.write_buffer_size = 1 << 20);
+        let mut model = BTreeMap::new();
+        let mut moments = Vec::new();
+        for _ in 0..40 {
+            let key = [
+                "a",
+                "a\0",
+                "b",
+                "the same for sixteen bytes",
+                "the same for sixteen bytes, and more",
+            ][dice.roll(5) as usize];
+            // Around the number that is stepped over, and far more.
+            for round in 0..[1, 31, 32, 33, 34, 200][dice.roll(6) as usize] {
+                if dice.roll(10) == 0 {
+                    db.delete(key).unwrap();
+                    model.remove(key);
+                } else {
+                    let value = format!("{round}");
+                    db.put(key, &value).unwrap();
+                    model.insert(key.to_owned(), value);
+                }
+            }
+            if dice.roll(3) == 0 {
+                moments.push((db.snapshot(), model.clone()));
+            }
+        }
+        for flushed in [false, true] {
+            assert_eq!(contents(&db), model);
+            for (snapshot, then) in &moments {
+                assert_eq!(contents_at(&db, Some(snapshot)), *then, "seed {seed}, {flushed}");
+            }
+            db.flush().unwrap();
+        }
+        drop((db, moments));
+        assert_eq!(contents(&world.open()), model);
+    }
+}
+
+/// A flush writes what somebody may see, and deletions.
+#[test]
+fn a_flush_leaves_out_what_nobody_sees() {
+    let world = World::new();
+    let db = world.open();
+    // Entries and deletions of each table, newest first.
+    let tables = |db: &siltstone::Db| {
+        let levels = db.levels();
+        let tables = levels.iter().flat_map(|level| &level.tables);
+        tables.filter_map(|table| table.entries).collect::<Vec<_>>()
+    };
+    for round in 0..500 {
+        db.put("often", round.to_string()).unwrap();
+        if round == 300 {
+            db.delete("gone").unwrap();
+        }
+    }
+    db.flush().unwrap();
+    assert_eq!(tables(&db), [(2, 1)]);
+    let snapshot = db.snapshot();
+    for round in 0..500 {
+        db.put("often", round.to_string()).unwrap();
+    }
+    let second = db.snapshot();
+    db.put("often", "last").unwrap();
+    db.flush().unwrap();
+    assert_eq!(tables(&db), [(2, 0), (2, 1)], "what the second sees, and the last");
+    let at = |snapshot: &Snapshot| db.get_with("often", &at(snapshot)).unwrap().unwrap();
+    assert_eq!((at(&snapshot), at(&second)), (b"499".to_vec(), b"499".to_vec()));
+    drop((snapshot, second));
+    // A log that is replayed at the next open is flushed the same way.
+    for round in 0..500 {
+        db.put("replayed", round.to_string()).unwrap();
+    }
+    let log = world.after_crash();
+    let db = log.open();
+    assert_eq!(tables(&db)[0], (1, 0));
+    assert_eq!(db.get("replayed").unwrap().unwrap(), b"499");
+}

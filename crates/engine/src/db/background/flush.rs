@@ -9,7 +9,9 @@ use std::sync::Arc;
 use crate::base::error::Result;
 use crate::base::event::Event;
 use crate::base::iter::InternalIterator;
+use crate::base::key::{self, SeqNo};
 use crate::base::slot::Slot;
+use crate::compaction::retention::{Retention, Verdict};
 use crate::db::background::Worked;
 use crate::db::core::Core;
 use crate::db::state::Logged;
@@ -45,7 +47,8 @@ impl Core {
 
     fn flush(&self, entry: &Logged, job: u64) -> Result<()> {
         let begin = self.env.clock.now();
-        let table = self.build_level0(&entry.table)?;
+        let snapshots = self.snapshots.with_visible(|| self.visible_seqno());
+        let table = self.build_level0(&entry.table, &snapshots)?;
         let bytes = table.as_ref().map_or(0, |table| table.size);
         let number = table.as_ref().map(|table| table.number.0);
         let change = Change {
@@ -67,37 +70,54 @@ impl Core {
         Ok(())
     }
 
-    /// Writes a memtable as a durable table; `None` if it is empty. A failed one is removed, and the
-    /// next attempt takes a new number: what a failed file holds is unknown.
-    pub(crate) fn build_level0(&self, memtable: &Arc<MemTable>) -> Result<Option<Arc<TableMeta>>> {
+    /// Writes what the snapshots, of which the last is of all, see of a memtable as a durable table; `None` if it is
+    /// empty. A failed one is removed, and the next attempt takes a new number: what a failed file holds is unknown.
+    pub(crate) fn build_level0(
+        &self,
+        memtable: &Arc<MemTable>,
+        snapshots: &[SeqNo],
+    ) -> Result<Option<Arc<TableMeta>>> {
         if memtable.is_empty() {
             return Ok(None);
         }
         let number = self.new_file_number();
-        let built = self.write_table(memtable, number).inspect_err(|_| {
+        let built = self.write_table(memtable, snapshots, number).inspect_err(|_| {
             let _ = self.store.remove(number);
         })?;
         Ok(Some(Arc::new(TableMeta::written(&built, &self.graveyard))))
     }
 
-    fn write_table(&self, memtable: &Arc<MemTable>, number: FileNumber) -> Result<TableSummary> {
+    fn write_table(
+        &self,
+        memtable: &Arc<MemTable>,
+        snapshots: &[SeqNo],
+        number: FileNumber,
+    ) -> Result<TableSummary> {
         let file = self.store.create(number)?;
         let builder = TableBuilder::new(file, number, self.settings.upper_table.clone());
-        let summary = write_memtable(memtable, builder)?;
+        let retention = Retention::keeping_deletions(&self.settings.order.user, snapshots);
+        let summary = write_memtable(memtable, builder, Some(retention))?;
+        self.counters.entries_dropped.add(memtable.entries() - summary.properties.entries);
         self.store.sync_names()?;
         Ok(summary)
     }
 }
 
-/// Writes a memtable's entries into a table, and makes its bytes durable.
+/// Writes a memtable's entries, or those of them that are to stay, into a table, and makes its bytes durable. A key that
+/// is written over and over would fill the table, and whoever scans past it would step over each of its old values.
 pub(crate) fn write_memtable(
     memtable: &Arc<MemTable>,
     mut builder: TableBuilder,
+    mut retention: Option<Retention<'_>>,
 ) -> Result<TableSummary> {
     let mut iter = memtable.iter();
     iter.seek_to_first()?;
     while iter.valid() {
-        builder.add(iter.key(), iter.value())?;
+        let judged = retention.as_mut().zip(key::parse(iter.key()));
+        let verdict = judged.map(|(retention, entry)| retention.judge(&entry));
+        if verdict != Some(Verdict::Drop) {
+            builder.add(iter.key(), iter.value())?;
+        }
         iter.next()?;
     }
     builder.finish()

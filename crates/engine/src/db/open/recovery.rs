@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::event::{Listeners, RecoveryReport};
-use crate::base::key::SeqNo;
+use crate::base::key::{SEQNO_MAX, SeqNo};
 use crate::base::metrics::Counters;
 use crate::base::slot::Slot;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64};
@@ -103,7 +103,9 @@ fn replay_into_tables(
 ) -> Result<(Version, Inserter, RecoveryReport)> {
     let mut added: Vec<(Slot, Arc<TableMeta>)> = Vec::new();
     let mut flush = |memtable: &Arc<MemTable>| {
-        added.extend(core.build_level0(memtable)?.map(|table| (Slot::L0, table)));
+        // Nobody has a snapshot yet.
+        let table = core.build_level0(memtable, &[SEQNO_MAX])?;
+        added.extend(table.map(|table| (Slot::L0, table)));
         Ok(())
     };
     let settings = replay_settings(core, recovered);
