@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
-use crate::base::key::{InternalKey, KeyHead, SeekKey, SeqNo, ValueKind, user_key};
+use crate::base::key::{InternalKey, KeyHead, SeekKey, SeqNo, ValueKind, seqno_of, user_key};
 use crate::base::merging::MergingIter;
 use crate::base::slot::Slot;
 use crate::db::core::Core;
@@ -22,6 +22,9 @@ use crate::db::read::snapshot::Snapshot;
 use crate::db::super_version::SuperVersion;
 use crate::format::table::ScanOptions;
 use crate::version::level_iter::{LevelIter, Source};
+
+/// So many entries are stepped over; the rest of a key's entries is left by a seek, which costs about as much.
+const PASSED_OVER_MAX: u32 = 32;
 
 /// A position in the database's keys, as of one moment: it does not see later writes.
 ///
@@ -249,6 +252,7 @@ impl DbIterator {
     #[inline]
     fn find_forward(&mut self, mut skip: bool) -> Result<()> {
         let order = &self.core.settings.order.user;
+        let mut passed_over = 0;
         while let Some(head) = self.merged.head() {
             let kind = head.kind().ok_or_else(|| self.merged.corrupted_key())?;
             let user = || user_key(self.merged.key());
@@ -259,8 +263,15 @@ impl DbIterator {
                 }
                 self.passed.set(order, head, user);
                 skip = true;
+                passed_over = 0;
             }
-            self.merged.next()?;
+            passed_over += 1;
+            if passed_over == PASSED_OVER_MAX {
+                leap(&mut self.merged, self.seqno)?;
+                passed_over = 0;
+            } else {
+                self.merged.next()?;
+            }
         }
         Ok(())
     }
@@ -311,6 +322,21 @@ impl DbIterator {
             self.merged.prev()?;
         }
         Ok(())
+    }
+}
+
+/// Leaves a key's entries that a read as of `seqno` does not see: those newer than it or else, from one that is hidden by
+/// another, all that are left.
+#[cold]
+fn leap(merged: &mut MergingIter<Source>, seqno: SeqNo) -> Result<()> {
+    let key = merged.key();
+    let target = match seqno_of(key) > seqno {
+        true => InternalKey::seek_to(user_key(key), seqno),
+        false => InternalKey::new(user_key(key), SeqNo(0), ValueKind::Deletion),
+    };
+    match target.as_bytes() == key {
+        true => merged.next(),
+        false => merged.seek(target.as_bytes()),
     }
 }
 
