@@ -168,7 +168,11 @@ fn before(hints: &[u64], hint: u64, is_before: impl Fn(&usize) -> bool) -> usize
         Some(other) if *other == hint => hints[surely..].partition_point(|other| *other == hint),
         _ => return surely,
     };
-    let (mut left, mut right) = (surely, surely + alike);
+    // A key that is written over and over mostly comes in front of all its older entries.
+    if !is_before(&surely) {
+        return surely;
+    }
+    let (mut left, mut right) = (surely + 1, surely + alike);
     while left < right {
         let middle = left + (right - left) / 2;
         if is_before(&middle) {
