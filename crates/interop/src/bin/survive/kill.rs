@@ -18,7 +18,7 @@ use siltstone_sim::report::Goal;
 
 use crate::check::{Place, Tally, look_at_checkpoints};
 use crate::child::{ChildArgs, Style};
-use crate::ending::{Moment, end_child, tell_how_to_repeat};
+use crate::ending::{Moment, Trigger, end_child, tell_how_to_repeat};
 use crate::history::{History, Promise};
 use crate::pipe::Phase;
 use crate::script::{Script, WRITERS_MAX};
@@ -47,11 +47,20 @@ pub(crate) struct KillArgs {
     folder: Option<PathBuf>,
 }
 
+impl KillArgs {
+    /// A few of a hundred, lest a part be left out unnoticed. LevelDB does not do all that we do.
+    fn least_per_phase(&self) -> Option<u64> {
+        (self.engine == Engine::Siltstone).then_some(self.cycles / 100)
+    }
+}
+
 /// What all lanes share.
 struct Campaign<'a> {
     args: &'a KillArgs,
     /// Cycles that nobody has taken yet.
     left: AtomicU64,
+    /// Further ones, for phases that chance has left out.
+    spare: AtomicU64,
     interrupted: &'a AtomicBool,
     outcome: Mutex<Outcome>,
 }
@@ -70,6 +79,7 @@ pub(crate) fn run(args: &KillArgs, interrupted: &AtomicBool) -> ExitCode {
     let campaign = Campaign {
         args,
         left: AtomicU64::new(args.cycles),
+        spare: AtomicU64::new(args.cycles / 2),
         interrupted,
         outcome: Mutex::default(),
     };
@@ -89,11 +99,7 @@ fn report(args: &KillArgs, outcome: &Outcome, elapsed: Duration) -> Report {
     report.figure("processes killed", *kills, Goal::AtLeast(args.cycles));
     for phase in Phase::ALL {
         let count = phases.get(phase.name()).copied().unwrap_or(0);
-        // A few of a hundred, lest a part be left out unnoticed.
-        let least = match args.engine {
-            Engine::Siltstone => Goal::AtLeast(args.cycles / 100),
-            Engine::Leveldb => Goal::None,
-        };
+        let least = args.least_per_phase().map_or(Goal::None, Goal::AtLeast);
         report.figure(&format!("killed while {}", phase.name()), count, least);
     }
     report.figure("killed while a compaction ran", *while_compacting, Goal::None);
@@ -127,24 +133,43 @@ impl Campaign<'_> {
     }
 
     fn has_more(&self) -> bool {
-        self.left.load(Ordering::Relaxed) > 0 && !self.interrupted.load(Ordering::Relaxed)
+        let more = self.left.load(Ordering::Relaxed) > 0 || self.aim().is_some();
+        more && !self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// The phase to end in, once the cycles are used up: how long phases last, and so how many ends fall into each, is
+    /// the machine's affair.
+    fn aim(&self) -> Option<Phase> {
+        if self.left.load(Ordering::Relaxed) > 0 || self.spare.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let least = self.args.least_per_phase()?;
+        let outcome = self.outcome.lock().expect("no lane has panicked");
+        let count = |phase: &Phase| outcome.phases.get(phase.name()).copied().unwrap_or(0);
+        Phase::ALL.into_iter().find(|phase| count(phase) < least)
     }
 
     fn take(&self) {
         // Lanes may take one too many between them: more is no harm.
-        let _ = self
-            .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        let one_less = |left: u64| left.checked_sub(1);
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        if taken.is_err() {
+            let _ = self.spare.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        }
     }
 
     /// One life of a database: a process that writes and is killed, perhaps some that are killed as
     /// they recover, and a look.
     fn life(&self, subject: &mut Subject, rng: &mut Rng) -> Outcome {
         let mut outcome = Outcome::default();
-        subject.end(Style::Mixed, rng, &mut outcome);
+        let moment = match self.aim() {
+            Some(phase) => Moment::some_time(Trigger::Phase(phase), rng),
+            None => Moment::busy(rng, subject.engine, ACKS_MAX),
+        };
+        subject.end(Style::Mixed, moment, rng, &mut outcome);
         self.take();
         for _ in 0..rng.below(3) {
-            subject.end(Style::Idle, rng, &mut outcome);
+            subject.end(Style::Idle, Moment::idle(rng), rng, &mut outcome);
             self.take();
         }
         let Subject { engine, folder, tuning, history, .. } = subject;
@@ -187,11 +212,7 @@ impl Subject {
     }
 
     /// Starts a process, lets it work until its moment has come, and kills it.
-    fn end(&mut self, style: Style, rng: &mut Rng, outcome: &mut Outcome) {
-        let moment = match style {
-            Style::Idle => Moment::idle(rng),
-            _ => Moment::busy(rng, self.engine, ACKS_MAX),
-        };
+    fn end(&mut self, style: Style, moment: Moment, rng: &mut Rng, outcome: &mut Outcome) {
         let child = ChildArgs {
             engine: self.engine,
             style,
