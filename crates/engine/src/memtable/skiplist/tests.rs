@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::base::key::{InternalKey, SeqNo};
+use crate::base::sync::lockless::Ordering::Release;
 
 /// Few buckets, so that chains have several keys.
 const INDEXED: usize = 4 << 10;
@@ -26,7 +27,6 @@ mod plain {
 
     use super::*;
     use crate::base::key::ValueKind;
-    use crate::base::sync::lockless::Ordering::Release;
     use crate::memtable::skiplist::writer::random_height;
 
     fn number(n: u64) -> [u8; 8] {
