@@ -257,7 +257,7 @@ impl Block {
         }
         // A block without entries has one restart point nevertheless, or none and nothing else.
         let found_all = match self.entries_end {
-            0 => self.bytes.len() <= 2 * RESTART_BYTES,
+            0 => self.restarts <= 1 && self.bytes.len() == (self.restarts + 1) * RESTART_BYTES,
             _ => restarts == self.restarts,
         };
         let first_restarts = self.restarts == 0 || self.restart(0) == 0;

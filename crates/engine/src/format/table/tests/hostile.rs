@@ -141,6 +141,19 @@ fn verify_tells_bad_restart_points_behind_sound_checksums() {
     }
 }
 
+#[test]
+fn a_block_without_entries_has_one_restart_point_or_nothing() {
+    let is_sound = |words: &[u32]| {
+        let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        Block::new(bytes).unwrap().check().is_ok()
+    };
+    assert!(is_sound(&[0]) && is_sound(&[0, 1]));
+    // Bytes that nobody reads; a restart point that is none; two of them.
+    assert!(
+        !is_sound(&[0, 0]) && !is_sound(&[7, 7, 0]) && !is_sound(&[4, 1]) && !is_sound(&[0, 0, 2])
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
