@@ -175,28 +175,41 @@ impl Window {
     }
 }
 
-/// Copies `data` to a place that holds zeros: its first eight bytes last and in one store. Zeros that it
-/// begins with, the trailer of a block before the record's header, do not count.
+/// Bytes that are stored at once: all of a record's header is among them.
+type Head = [u8; 8];
+
+/// Copies `data` to a place that holds zeros: its head last and in one store. Zeros that it begins with,
+/// the trailer of a block before the record's header, do not count.
 ///
 /// # Safety
 /// `to` is valid for writes of the length of `data`, and overlaps it nowhere.
 #[inline]
 unsafe fn store_head_last(to: NonNull<u8>, data: &[u8]) {
+    // SAFETY: the caller's promise.
+    let Some((at, head)) = (unsafe { store_rest(to, data) }) else { return };
+    // A process dies between two instructions: their order is all that counts.
+    compiler_fence(Ordering::Release);
+    // SAFETY: `data` has these bytes, so their place is valid for them; no alignment is asked for.
+    unsafe { at.cast::<u64>().write_unaligned(u64::from_ne_bytes(head)) };
+}
+
+/// Copies all of `data` but its head, which is still to be stored then, and says where; if it is shorter
+/// than one, all of it.
+///
+/// # Safety
+/// As of [`store_head_last`].
+#[inline]
+unsafe fn store_rest(to: NonNull<u8>, data: &[u8]) -> Option<(NonNull<u8>, Head)> {
     let zeros = leading_zeros(data);
     let data = data.get(zeros..).unwrap_or_default();
     // SAFETY: as the caller promises; no more of `data` is passed over than there is.
-    let to = unsafe { to.as_ptr().add(zeros) };
-    let Some((head, rest)) = data.split_first_chunk::<8>() else {
-        // SAFETY: as the caller promises.
-        unsafe { ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) };
-        return;
-    };
-    // SAFETY: as the caller promises; `rest` begins eight bytes into `data`.
-    unsafe { ptr::copy_nonoverlapping(rest.as_ptr(), to.add(head.len()), rest.len()) };
-    // A process dies between two instructions: their order is all that counts.
-    compiler_fence(Ordering::Release);
-    // SAFETY: `data` has these eight bytes, so `to` is valid for them; no alignment is asked for.
-    unsafe { to.cast::<u64>().write_unaligned(u64::from_ne_bytes(*head)) };
+    let to = unsafe { to.add(zeros) };
+    let split = data.split_first_chunk();
+    let (head, rest) = split.map_or((None, data), |(head, rest): (&Head, _)| (Some(*head), rest));
+    let skipped = data.len() - rest.len();
+    // SAFETY: as the caller promises; `rest` begins so many bytes into `data`.
+    unsafe { ptr::copy_nonoverlapping(rest.as_ptr(), to.add(skipped).as_ptr(), rest.len()) };
+    head.map(|head| (to, head))
 }
 
 /// How many bytes come before the first that is not zero.
@@ -218,6 +231,31 @@ impl Drop for Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::record::BLOCK_BYTES;
+    use crate::format::record::HEADER_BYTES;
+    use crate::format::record::encoder::RecordEncoder;
+
+    /// A process that dies before it stores the head leaves no header, wherever in its block the record begins.
+    #[test]
+    fn a_record_without_its_head_has_no_header() {
+        for offset in BLOCK_BYTES - 20..BLOCK_BYTES + 5 {
+            for payload in [0, 1, 2, 300, 2 * BLOCK_BYTES] {
+                let mut data = Vec::new();
+                RecordEncoder::new(offset as u64).encode(&[&vec![7; payload]], &mut data);
+                let trailer = Some(BLOCK_BYTES - offset % BLOCK_BYTES);
+                let header = trailer.filter(|bytes| *bytes < HEADER_BYTES).unwrap_or_default();
+                let mut place = vec![0; data.len()];
+                let to = NonNull::from(place.as_mut_slice()).cast();
+                // SAFETY: the place is as long as the data, and elsewhere.
+                if unsafe { store_rest(to, &data) }.is_some() {
+                    assert_eq!(place[..header + HEADER_BYTES], vec![0; header + HEADER_BYTES]);
+                }
+                // SAFETY: as above.
+                unsafe { store_head_last(to, &data) };
+                assert!(place == data, "{payload} bytes at {offset}");
+            }
+        }
+    }
 
     #[test]
     fn zeros_that_data_begins_with_are_passed_over() {
