@@ -91,8 +91,9 @@ impl CompactionExecutor for LocalExecutor {
     }
 
     fn help(&self, context: &JobContext<'_>) -> bool {
-        let share = self.shares.lock().first().map(Arc::clone);
-        share.is_some_and(|share| share.work(context))
+        // The first ones may have no parts left, only some that are not ended yet.
+        let shares = self.shares.lock().clone();
+        shares.iter().any(|share| share.work(context))
     }
 }
 
