@@ -153,7 +153,7 @@ impl Core {
     }
 
     fn run_for_caller(&self, accepted: Accepted) -> Result<()> {
-        // Its caller waits, and so does no work of his own: the lanes that he has asked for are his.
+        // On as many threads as he has given the database for that: its caller waits for it.
         let ran = self.run(accepted, self.options.compaction_lanes);
         if let Err(error) = &ran {
             self.note_background_failure(error.clone());
