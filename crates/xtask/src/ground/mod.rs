@@ -69,7 +69,10 @@ fn run(campaign: &Campaign, size: &str, round: u64, table: &mut Table) -> Result
     println!("\n== {}: cargo {line}", campaign.name);
     let mut failure = Failure { name: campaign.name, said: VecDeque::from([line.clone()]) };
     let started = Instant::now();
-    let child = Command::new("cargo").args(line.split_whitespace()).stdout(Stdio::piped()).spawn();
+    // Panics and what does not compile are told on standard error, and belong to what was said.
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec cargo \"$@\" 2>&1", "sh"]).args(line.split_whitespace());
+    let child = command.stdout(Stdio::piped()).spawn();
     let Ok(mut child) = child else {
         eprintln!("{} could not be started", campaign.name);
         return Err(failure);
