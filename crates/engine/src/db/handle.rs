@@ -281,7 +281,8 @@ impl Db {
 
     /// Flushes, then compacts all tables that hold keys from `from` to `to`, both included (`None`
     /// is open), as deep as data lies, dropping what is overwritten or deleted. Blocks until done;
-    /// other reads and writes go on.
+    /// other reads and writes go on. Works in the calling thread and on those
+    /// [lanes](Options::compaction_lanes) that have nothing else to do.
     ///
     /// # Errors
     ///

@@ -80,7 +80,8 @@ pub struct Options {
     /// Bytes of level 1 before it is compacted; each deeper level holds ten times more. Default:
     /// 10 MiB.
     pub level1_bytes: u64,
-    /// Compactions that may run side by side; 1 to 16. Default: 2.
+    /// Compactions that may run side by side, and threads that merge for one
+    /// [`compact_range`](crate::Db::compact_range); 1 to 16. Default: 2.
     pub compaction_lanes: usize,
     /// Who does background work. Default: lanes of the database's own.
     pub background: Background,
