@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::base::key::{SEEK_TAG_MAX, split, tag_of, user_key};
+use crate::base::key::{KeyHead, SEEK_TAG_MAX, split, tag_of, user_key};
 
 /// A total order of keys. The name goes into every database and must not change while the order
 /// does not: a database opens only with the comparator it was made with. Names that begin with
@@ -98,6 +98,21 @@ impl UserOrder {
         match self {
             UserOrder::Bytewise => a.cmp(b),
             UserOrder::Custom(custom) => custom.compare(a, b),
+        }
+    }
+
+    /// Whether the first user key, with the head of an internal key of it, is before the second. Keys are
+    /// asked for where the heads do not tell.
+    #[inline]
+    pub(crate) fn is_before<'a, 'b>(
+        &self,
+        a: (KeyHead, impl FnOnce() -> &'a [u8]),
+        b: (KeyHead, impl FnOnce() -> &'b [u8]),
+    ) -> bool {
+        // Custom orders have no leading words.
+        match a.0.leading == b.0.leading {
+            true => self.compare(a.1(), b.1()).is_lt(),
+            false => a.0.leading < b.0.leading,
         }
     }
 }

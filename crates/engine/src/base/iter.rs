@@ -19,6 +19,10 @@ pub(crate) trait InternalIterator: Send {
     /// The internal key (for an index iterator, its separator).
     fn key(&self) -> &[u8];
     fn value(&self) -> &[u8];
+    /// The internal key of the entry that [`prev`](Self::prev) leads to, if that is known without going there; while on an entry.
+    fn key_before(&self) -> Option<&[u8]> {
+        None
+    }
     /// The error for a current key that is no internal key; sources in files name the place.
     fn corrupted_key(&self) -> Error {
         Error::corruption("corrupted internal key")
@@ -49,6 +53,9 @@ impl<I: InternalIterator + ?Sized> InternalIterator for Box<I> {
     }
     fn value(&self) -> &[u8] {
         (**self).value()
+    }
+    fn key_before(&self) -> Option<&[u8]> {
+        (**self).key_before()
     }
     fn corrupted_key(&self) -> Error {
         (**self).corrupted_key()

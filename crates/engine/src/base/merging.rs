@@ -22,7 +22,7 @@ use std::cmp::Ordering;
 use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
-use crate::base::key::KeyHead;
+use crate::base::key::{KeyHead, user_key};
 
 /// The union of its children. Errors of a child pass through and make it invalid.
 pub(crate) struct MergingIter<I> {
@@ -66,6 +66,22 @@ impl<I: InternalIterator> MergingIter<I> {
     #[inline]
     pub(crate) fn head(&self) -> Option<KeyHead> {
         self.heap.first().map(|top| top.head)
+    }
+
+    /// Going backward: true if the entry that a step leads to is known, without the step, to be of another user key.
+    #[inline]
+    pub(crate) fn is_last_of_its_user_key(&self) -> bool {
+        debug_assert!(self.direction == Direction::Backward);
+        let Some(top) = self.heap.first() else { return false };
+        let Some(before) = self.children[top.child].key_before() else { return false };
+        let user = |runner: &Runner| user_key(self.children[runner.child].key());
+        let order = &self.order.user;
+        let head = KeyHead::of(before, self.order.is_bytewise());
+        order.is_before((head, || user_key(before)), (top.head, || user(top)))
+            && self.nearest_below.or_else(|| self.nearer_child_of(0)).is_none_or(|below| {
+                let below = &self.heap[below];
+                order.is_before((below.head, || user(below)), (top.head, || user(top)))
+            })
     }
 
     /// Moves all children, then orders those that are on an entry.

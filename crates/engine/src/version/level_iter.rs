@@ -77,10 +77,16 @@ impl LevelIter {
         moved
     }
 
-    /// From where a step failed or left the table.
+    /// From where a step failed or left the table by its end.
     #[inline(never)]
     fn leave(&mut self, moved: Result<()>) -> Result<()> {
         self.guarded(|level| moved.and_then(|()| level.skip_forward()))
+    }
+
+    /// As [`leave`](Self::leave), by its beginning.
+    #[inline(never)]
+    fn leave_backward(&mut self, moved: Result<()>) -> Result<()> {
+        self.guarded(|level| moved.and_then(|()| level.skip_backward()))
     }
 
     #[inline]
@@ -133,11 +139,13 @@ impl InternalIterator for LevelIter {
         }
     }
 
+    #[inline]
     fn prev(&mut self) -> Result<()> {
-        self.guarded(|level| {
-            level.current().prev()?;
-            level.skip_backward()
-        })
+        let current = self.current();
+        match current.prev() {
+            Ok(()) if current.valid() => Ok(()),
+            moved => self.leave_backward(moved),
+        }
     }
 
     #[inline]
@@ -148,6 +156,11 @@ impl InternalIterator for LevelIter {
     #[inline]
     fn value(&self) -> &[u8] {
         self.current.as_ref().expect("callers check valid()").value()
+    }
+
+    #[inline]
+    fn key_before(&self) -> Option<&[u8]> {
+        self.current.as_ref()?.key_before()
     }
 
     fn corrupted_key(&self) -> Error {
@@ -190,7 +203,7 @@ impl InternalIterator for Source {
     fn next(&mut self) -> Result<()> {
         each!(self, iter => iter.next())
     }
-    #[inline]
+    #[inline(always)]
     fn prev(&mut self) -> Result<()> {
         each!(self, iter => iter.prev())
     }
@@ -201,6 +214,10 @@ impl InternalIterator for Source {
     #[inline]
     fn value(&self) -> &[u8] {
         each!(self, iter => iter.value())
+    }
+    #[inline]
+    fn key_before(&self) -> Option<&[u8]> {
+        each!(self, iter => iter.key_before())
     }
     fn corrupted_key(&self) -> Error {
         each!(self, iter => iter.corrupted_key())

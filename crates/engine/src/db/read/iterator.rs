@@ -2,8 +2,9 @@
 //!
 //! **Invariants.**
 //! - I1: going forward, `merged` stands on the current entry; its key and value are the answer.
-//! - I2: going backward, `merged` stands before the current key's entries, and `saved` holds the
-//!   answer: the newest visible version is met last, so it has to be remembered.
+//! - I2: going backward, too, where it is seen that the entry before is of another key.
+//! - I3: else `merged` stands before the current key's entries, and `saved` holds the answer: the newest
+//!   visible version is met last, so it has to be remembered.
 
 mod passed;
 
@@ -16,7 +17,7 @@ use crate::base::merging::MergingIter;
 use crate::base::slot::Slot;
 use crate::db::core::Core;
 use crate::db::options::ReadOptions;
-use crate::db::read::iterator::passed::{Passed, is_before};
+use crate::db::read::iterator::passed::Passed;
 use crate::db::read::sampling::Sampler;
 use crate::db::read::snapshot::Snapshot;
 use crate::db::super_version::SuperVersion;
@@ -54,7 +55,7 @@ const PASSED_OVER_MAX: u32 = 32;
 pub struct DbIterator {
     merged: MergingIter<Source>,
     seqno: SeqNo,
-    direction: Direction,
+    stand: Stand,
     valid: bool,
     /// Going forward: the key before the current one, at least.
     passed: Passed,
@@ -66,10 +67,15 @@ pub struct DbIterator {
     _snapshot: Option<Snapshot>,
 }
 
+/// Where the last movement led.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
+enum Stand {
+    /// Forward, to the current entry (I1).
     Forward,
+    /// Backward, to the current entry (I2).
     Backward,
+    /// Backward, to before the current key's entries (I3).
+    Before,
 }
 
 /// A remembered entry; its buffers are reused.
@@ -100,7 +106,7 @@ impl DbIterator {
         Ok(DbIterator {
             merged: MergingIter::new(core.settings.order.clone(), sources),
             seqno,
-            direction: Direction::Forward,
+            stand: Stand::Forward,
             valid: false,
             passed: Passed::default(),
             saved: Saved::default(),
@@ -125,9 +131,9 @@ impl DbIterator {
     #[inline]
     pub fn key(&self) -> &[u8] {
         assert!(self.valid, "key() of an iterator that stands nowhere");
-        match self.direction {
-            Direction::Forward => user_key(self.merged.key()),
-            Direction::Backward => &self.saved.key,
+        match self.stand {
+            Stand::Forward | Stand::Backward => user_key(self.merged.key()),
+            Stand::Before => &self.saved.key,
         }
     }
 
@@ -139,16 +145,15 @@ impl DbIterator {
     #[inline]
     pub fn value(&self) -> &[u8] {
         assert!(self.valid, "value() of an iterator that stands nowhere");
-        match self.direction {
-            Direction::Forward => self.merged.value(),
-            Direction::Backward => &self.saved.value,
+        match self.stand {
+            Stand::Forward | Stand::Backward => self.merged.value(),
+            Stand::Before => &self.saved.value,
         }
     }
 
     /// Moves to the first key, if there is one.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.moved(|iter| {
-            iter.direction = Direction::Forward;
             iter.core.note_scan(&iter.pinned);
             iter.merged.seek_to_first()?;
             iter.find_forward(false)
@@ -158,7 +163,6 @@ impl DbIterator {
     /// Moves to the last key, if there is one.
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.moved(|iter| {
-            iter.direction = Direction::Backward;
             iter.core.note_scan(&iter.pinned);
             iter.merged.seek_to_last()?;
             iter.find_backward()
@@ -169,7 +173,6 @@ impl DbIterator {
     pub fn seek(&mut self, target: impl AsRef<[u8]>) -> Result<()> {
         let target = SeekKey::new(target.as_ref(), self.seqno);
         self.moved(|iter| {
-            iter.direction = Direction::Forward;
             iter.core.note_scan(&iter.pinned);
             iter.merged.seek(target.as_bytes())?;
             iter.find_forward(false)
@@ -188,15 +191,15 @@ impl DbIterator {
     pub fn next(&mut self) -> Result<()> {
         assert!(self.valid, "next() of an iterator that stands nowhere");
         self.moved(|iter| {
-            match iter.direction {
-                Direction::Forward => {
+            match iter.stand {
+                Stand::Forward | Stand::Backward => {
                     let merged = &mut iter.merged;
                     let order = &iter.core.settings.order.user;
                     let head = merged.head().unwrap_or_default();
                     iter.passed.set(order, head, || user_key(merged.key()));
                     merged.next()?;
                 }
-                Direction::Backward => iter.turn_forward()?,
+                Stand::Before => iter.turn_forward()?,
             }
             iter.find_forward(true)
         })
@@ -210,8 +213,10 @@ impl DbIterator {
     pub fn prev(&mut self) -> Result<()> {
         assert!(self.valid, "prev() of an iterator that stands nowhere");
         self.moved(|iter| {
-            if iter.direction == Direction::Forward {
-                iter.turn_backward()?;
+            match iter.stand {
+                Stand::Forward => iter.turn_backward()?,
+                Stand::Backward => iter.merged.prev()?,
+                Stand::Before => {}
             }
             iter.find_backward()
         })
@@ -258,6 +263,7 @@ impl DbIterator {
             let user = || user_key(self.merged.key());
             if head.seqno() <= self.seqno && !(skip && self.passed.covers(order, head, user)) {
                 if kind == ValueKind::Value {
+                    self.stand = Stand::Forward;
                     self.valid = true;
                     return Ok(());
                 }
@@ -277,25 +283,32 @@ impl DbIterator {
     }
 
     /// From `merged`'s position backwards, finds the next lower key that is visible and not deleted,
-    /// and remembers it (I2).
+    /// and remembers it (I3) unless it is the last one to look at (I2).
     fn find_backward(&mut self) -> Result<()> {
-        let order = &self.core.settings.order.user;
+        let DbIterator { merged, saved, core, .. } = self;
+        let order = &core.settings.order.user;
         let mut found = None;
-        while let Some(head) = self.merged.head() {
-            let kind = head.kind().ok_or_else(|| self.merged.corrupted_key())?;
-            let user = user_key(self.merged.key());
-            if found.is_some_and(|found| is_before(order, (head, user), (found, &self.saved.key))) {
+        while let Some(head) = merged.head() {
+            let kind = head.kind().ok_or_else(|| merged.corrupted_key())?;
+            let user = || user_key(merged.key());
+            if found.is_some_and(|found| order.is_before((head, user), (found, || &saved.key))) {
                 break;
             }
             if head.seqno() <= self.seqno {
                 found = (kind == ValueKind::Value).then_some(head);
                 if found.is_some() {
-                    self.saved.set_key(user);
-                    self.saved.set_value(self.merged.value());
+                    if merged.is_last_of_its_user_key() {
+                        self.stand = Stand::Backward;
+                        self.valid = true;
+                        return Ok(());
+                    }
+                    saved.set_key(user());
+                    saved.set_value(merged.value());
                 }
             }
-            self.merged.prev()?;
+            merged.prev()?;
         }
+        self.stand = Stand::Before;
         self.valid = found.is_some();
         Ok(())
     }
@@ -303,7 +316,6 @@ impl DbIterator {
     /// `merged` stands before the entries of `saved.key`, or nowhere: puts it onto the first entry
     /// after what lies before them.
     fn turn_forward(&mut self) -> Result<()> {
-        self.direction = Direction::Forward;
         let order = &self.core.settings.order;
         let current = InternalKey::seek_to(&self.saved.key, self.seqno);
         let head = KeyHead::of(current.as_bytes(), order.is_bytewise());
@@ -313,7 +325,6 @@ impl DbIterator {
 
     /// `merged` stands on the current entry: moves it before all entries of its user key.
     fn turn_backward(&mut self) -> Result<()> {
-        self.direction = Direction::Backward;
         let order = &self.core.settings.order.user;
         self.saved.set_key(user_key(self.merged.key()));
         while self.merged.valid()

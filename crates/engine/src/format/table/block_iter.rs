@@ -1,9 +1,7 @@
 //! Moves over one block, both ways. Table iterators keep one and hand it block after block.
 //!
 //! Going forward allocates nothing: the key is rebuilt in place. Going backward, entries cannot be
-//! read from their end, so a restart interval is parsed once and kept while it is walked. Of an
-//! interval whose keys would take too much memory only the end is kept, and what lies before is
-//! parsed again when it is its turn: a hostile block of 64 KiB may unfold to gigabytes of keys.
+//! read from their end, so a restart interval is parsed once and kept while it is walked.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,16 +9,11 @@ use std::sync::Arc;
 use crate::base::comparator::InternalOrder;
 use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
-use crate::base::key::TAG_BYTES;
-use crate::format::table::block::{Block, Entry, Matcher, bad_entry, rebuild_key, set_key};
+use crate::format::table::block::{Block, Matcher, bad_entry, rebuild_key, set_key};
 use crate::format::table::cache::CachedBlock;
+use crate::format::table::interval::Interval;
 use crate::format::table::key_buf::KeyBuf;
 use crate::format::table::partial::PartialBlock;
-
-/// Keys of an interval are held up to this size, or at least one.
-const HELD_BYTES_MAX: usize = 4 << 20;
-/// Keys of shorter intervals take less than that, however they share.
-const SHORT_BYTES: usize = 4 << 10;
 
 pub(crate) struct BlockIter {
     order: InternalOrder,
@@ -146,6 +139,7 @@ impl BlockIter {
     }
 
     /// Moves to the last entry that starts before `until`.
+    #[inline(never)]
     fn step_before(&mut self, until: usize) -> Result<()> {
         self.invalidate();
         self.whole()?;
@@ -161,13 +155,17 @@ impl BlockIter {
     }
 
     /// Moves to the entry before within the parsed interval; false if there is none.
+    #[inline]
     fn step_back(&mut self) -> bool {
-        let last = self.interval.as_mut().and_then(|interval| interval.pop());
-        let Some((parsed, keys)) = last else { return false };
-        self.key.clear();
-        self.key.rebuild(0, keys, parsed.key.len());
-        self.stand_on(parsed.at, parsed.value);
+        let Some(interval) = &mut self.interval else { return false };
+        let Some((at, value)) = interval.pop(&mut self.key) else { return false };
+        self.stand_on(at, value);
         true
+    }
+
+    #[cfg(test)]
+    pub(super) fn interval_memory(&self) -> usize {
+        self.interval.as_ref().map_or(0, |interval| interval.memory())
     }
 
     /// Where the first entry not before `target` starts, and where its value lies. Its key is in `self.key`.
@@ -217,7 +215,9 @@ impl InternalIterator for BlockIter {
 
     fn seek_to_last(&mut self) -> Result<()> {
         self.invalidate();
-        let end = self.whole()?.map_or(0, Block::entries_end);
+        let Some(block) = self.whole()? else { return Ok(()) };
+        block.touch();
+        let end = block.entries_end();
         self.step_before(end)
     }
 
@@ -236,6 +236,7 @@ impl InternalIterator for BlockIter {
         self.step_to(self.value.end)
     }
 
+    #[inline]
     fn prev(&mut self) -> Result<()> {
         debug_assert!(self.valid);
         if self.step_back() {
@@ -257,6 +258,11 @@ impl InternalIterator for BlockIter {
             Held::Nothing => &[],
         }
     }
+
+    #[inline]
+    fn key_before(&self) -> Option<&[u8]> {
+        self.interval.as_ref()?.last_key()
+    }
 }
 
 /// The restart point to parse from for entries before `until`.
@@ -271,117 +277,4 @@ fn last_restart_before(block: &Block, until: usize) -> Option<usize> {
         }
     }
     left.checked_sub(1).map(|index| block.restart(index))
-}
-
-/// Entries of one restart interval, parsed, as a stack: the next one going backward is on top.
-#[derive(Default)]
-struct Interval {
-    entries: Vec<Parsed>,
-    keys: Vec<u8>,
-}
-
-struct Parsed {
-    at: usize,
-    /// Within the interval's keys.
-    key: Range<usize>,
-    value: Range<usize>,
-}
-
-impl Interval {
-    #[inline]
-    fn clear(&mut self) {
-        self.entries.clear();
-        self.keys.clear();
-    }
-
-    /// Holds the entries from `start` to `until`, or as many of the last ones as memory admits.
-    fn parse(&mut self, block: &Block, start: usize, until: usize) -> Result<()> {
-        let mut at = start;
-        if until.saturating_sub(start) > SHORT_BYTES {
-            at = self.skip_excess(block, start, until)?;
-        }
-        while at < until {
-            let Entry { shared, suffix, value } = block.entry_at(at).ok_or_else(bad_entry)?;
-            let before = self.entries.last().map_or(0..0, |parsed| parsed.key.clone());
-            if shared > before.len() || shared + suffix.len() < TAG_BYTES {
-                return Err(bad_entry());
-            }
-            let key_at = self.keys.len();
-            self.keys.extend_from_within(before.start..before.start + shared);
-            self.keys.extend_from_slice(block.slice(suffix));
-            let next = value.end;
-            self.entries.push(Parsed { at, key: key_at..self.keys.len(), value });
-            at = next;
-        }
-        Ok(())
-    }
-
-    /// Passes over the entries that there is no memory for, holds the last of them, whose key the
-    /// next one is built on, and returns where that one starts; `start` if there is room for all.
-    fn skip_excess(&mut self, block: &Block, start: usize, until: usize) -> Result<usize> {
-        let (mut at, mut key_bytes, mut held_bytes) = (start, 0, 0usize);
-        while at < until {
-            let entry = block.entry_at(at).ok_or_else(bad_entry)?;
-            if entry.shared > key_bytes {
-                return Err(bad_entry());
-            }
-            key_bytes = entry.shared + entry.suffix.len();
-            held_bytes = held_bytes.saturating_add(key_bytes + size_of::<Parsed>());
-            at = entry.value.end;
-        }
-        let mut excess = held_bytes.saturating_sub(HELD_BYTES_MAX);
-        let mut key = KeyBuf::new();
-        at = start;
-        while excess > 0 && at < until {
-            let entry = block.entry_at(at).ok_or_else(bad_entry)?;
-            block.rebuild_key(&entry, &mut key)?;
-            excess = excess.saturating_sub(key.len() + size_of::<Parsed>());
-            let next = entry.value.end;
-            if excess == 0 {
-                self.keys.extend_from_slice(key.as_bytes());
-                self.entries.push(Parsed { at, key: 0..key.len(), value: entry.value });
-            }
-            at = next;
-        }
-        Ok(at)
-    }
-
-    /// The last entry left, and the keys from its own on.
-    fn pop(&mut self) -> Option<(Parsed, &[u8])> {
-        let parsed = self.entries.pop()?;
-        let keys = self.keys.get(parsed.key.start..).unwrap_or_default();
-        Some((parsed, keys))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::comparator::UserOrder;
-    use crate::base::key::{InternalKey, SeqNo, ValueKind};
-    use crate::format::table::block_builder::BlockBuilder;
-
-    /// The keys of this block take 600 MiB when each stands for itself.
-    #[test]
-    fn a_small_block_of_long_shared_keys_is_walked_back_in_little_memory() {
-        let key = |seqno| {
-            let key = InternalKey::new(&[b'k'; 300 << 10], SeqNo(seqno), ValueKind::Value);
-            key.as_bytes().to_vec()
-        };
-        let seqnos = || (1..=2000).rev();
-        let mut builder = BlockBuilder::new(usize::MAX);
-        seqnos().for_each(|seqno| builder.add(&key(seqno), b""));
-        let bytes = builder.finish().to_vec();
-        assert!(bytes.len() < 350 << 10);
-
-        let mut iter = BlockIter::new(InternalOrder::new(UserOrder::Bytewise));
-        iter.set_block(Arc::new(CachedBlock::new(Block::new(bytes).unwrap())));
-        iter.seek_to_last().unwrap();
-        for seqno in seqnos().rev() {
-            assert!(iter.valid() && iter.key() == key(seqno), "entry {seqno}");
-            assert!(iter.interval.as_ref().unwrap().keys.capacity() <= 4 * HELD_BYTES_MAX);
-            iter.prev().unwrap();
-        }
-        assert!(!iter.valid());
-    }
 }

@@ -164,6 +164,8 @@ impl TableIter {
         Ok(())
     }
 
+    /// From before a block's start to the last entry of a block before it that has one.
+    #[inline(never)]
     fn skip_backward(&mut self) -> Result<()> {
         while !self.entries.valid() && self.entries.has_block() {
             let Some(index) = self.index.checked_sub(1) else {
@@ -214,9 +216,13 @@ impl InternalIterator for TableIter {
         }
     }
 
+    #[inline]
     fn prev(&mut self) -> Result<()> {
-        self.entries.prev().map_err(|error| self.placed(error))?;
-        self.skip_backward()
+        match self.entries.prev() {
+            Ok(()) if self.entries.valid() => Ok(()),
+            Ok(()) => self.skip_backward(),
+            Err(error) => Err(self.placed(error)),
+        }
     }
 
     #[inline]
@@ -227,6 +233,11 @@ impl InternalIterator for TableIter {
     #[inline]
     fn value(&self) -> &[u8] {
         self.entries.value()
+    }
+
+    #[inline]
+    fn key_before(&self) -> Option<&[u8]> {
+        self.entries.key_before()
     }
 
     fn corrupted_key(&self) -> Error {

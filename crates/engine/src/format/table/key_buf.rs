@@ -1,9 +1,12 @@
-//! The key of the entry that a reader stands on, rebuilt entry by entry from what they do not share.
+//! Keys rebuilt entry by entry from what they do not share: that of the entry that a reader stands on, and those of a
+//! few entries one behind the other.
 //!
-//! Suffixes are short. To copy a few bytes costs less than to ask how many they are, so short ones are copied as pieces
-//! of fixed size where there is room on both sides; what is behind the key means nothing.
+//! Keys are short. To copy a few bytes costs less than to ask how many they are, so short ones are copied as pieces
+//! of fixed size where there is room on both sides; what is behind a key means nothing.
 
-/// Suffixes up to this length are copied as pieces of it.
+use std::ops::Range;
+
+/// What is not longer is copied as a piece of this length.
 const PIECE_BYTES: usize = 32;
 
 #[derive(Debug, Default)]
@@ -71,6 +74,81 @@ impl KeyBuf {
     }
 }
 
+/// Keys one behind the other.
+#[derive(Debug, Default)]
+pub(crate) struct KeyList {
+    /// At least as long as all keys.
+    bytes: Vec<u8>,
+    end: usize,
+}
+
+impl KeyList {
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.end = 0;
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, key: Range<usize>) -> &[u8] {
+        self.bytes.get(key).unwrap_or_default()
+    }
+
+    /// What begins at `at`.
+    #[inline]
+    pub(crate) fn from(&self, at: usize) -> &[u8] {
+        self.bytes.get(at..).unwrap_or_default()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Puts a key behind the others: what is at `beginning`, then the first `suffix` bytes of `rest`, which goes on
+    /// behind them if it can. Returns its place.
+    #[inline(always)]
+    pub(crate) fn push(
+        &mut self,
+        beginning: Range<usize>,
+        rest: &[u8],
+        suffix: usize,
+    ) -> Range<usize> {
+        debug_assert!(beginning.end <= self.end && suffix <= rest.len());
+        let (at, shared) = (self.end, beginning.len());
+        self.end = at + shared + suffix;
+        if shared <= PIECE_BYTES
+            && suffix <= PIECE_BYTES
+            && let Some(ending) = rest.first_chunk::<PIECE_BYTES>()
+            && let Some(room) = self.bytes.get_mut(beginning.start..at + 2 * PIECE_BYTES)
+        {
+            let (to, beginning) = (at - beginning.start, room.first_chunk().copied());
+            let beginning: [u8; PIECE_BYTES] = beginning.unwrap_or_default();
+            let places =
+                room.get_mut(to..).and_then(|room| room.first_chunk_mut::<{ 2 * PIECE_BYTES }>());
+            if let Some(places) = places {
+                places[..PIECE_BYTES].copy_from_slice(&beginning);
+                places[shared..shared + PIECE_BYTES].copy_from_slice(ending);
+            }
+        } else {
+            self.push_in_any_length(at, beginning, rest.get(..suffix).unwrap_or_default());
+        }
+        at..self.end
+    }
+
+    #[inline(never)]
+    fn push_in_any_length(&mut self, at: usize, beginning: Range<usize>, suffix: &[u8]) {
+        let needed = self.end + 2 * PIECE_BYTES;
+        if self.bytes.len() < needed {
+            self.bytes.resize(needed.next_power_of_two(), 0);
+        }
+        let suffix_at = at + beginning.len();
+        self.bytes.copy_within(beginning, at);
+        if let Some(to) = self.bytes.get_mut(suffix_at..self.end) {
+            to.copy_from_slice(suffix);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,5 +172,28 @@ mod tests {
         assert_eq!(key.as_bytes(), b"another");
         key.clear();
         assert_eq!(key.as_bytes(), b"");
+    }
+
+    #[test]
+    fn a_list_of_keys_of_all_lengths() {
+        let text: Vec<u8> = (0..=255).collect();
+        let (mut keys, mut expected) = (KeyList::default(), Vec::<(Range<usize>, Vec<u8>)>::new());
+        for suffix in [0, 1, 8, 24, 31, 32, 33, 40, 100, 3, 0] {
+            for rest in [suffix, suffix + 7, suffix + 100] {
+                for shared in [0, 1, 31, 32, 33, usize::MAX] {
+                    let (place, before) = expected.last().cloned().unwrap_or_default();
+                    let shared = shared.min(before.len());
+                    let beginning = place.start..place.start + shared;
+                    let place = keys.push(beginning, &text[..rest], suffix);
+                    expected.push((place, [&before[..shared], &text[..suffix]].concat()));
+                }
+            }
+        }
+        for (place, key) in &expected {
+            assert_eq!(
+                (keys.get(place.clone()), &keys.from(place.start)[..key.len()]),
+                (&key[..], &key[..])
+            );
+        }
     }
 }

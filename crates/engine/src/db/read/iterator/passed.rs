@@ -44,16 +44,6 @@ impl Passed {
     }
 }
 
-/// Whether the first key is before the second.
-#[inline]
-pub(super) fn is_before(order: &UserOrder, a: (KeyHead, &[u8]), b: (KeyHead, &[u8])) -> bool {
-    // Custom orders have no leading words.
-    match a.0.leading == b.0.leading {
-        true => order.compare(a.1, b.1).is_lt(),
-        false => a.0.leading < b.0.leading,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -91,7 +81,7 @@ mod tests {
                 for b in &keys {
                     let bytes = b.as_bytes();
                     assert_eq!(passed.covers(&order, head(b), || bytes), b <= a, "{b:?} {a:?}");
-                    let before = is_before(&order, (head(b), bytes), (head(a), a.as_bytes()));
+                    let before = order.is_before((head(b), || bytes), (head(a), || a.as_bytes()));
                     assert_eq!(before, b < a, "{b:?} {a:?}");
                 }
             }
