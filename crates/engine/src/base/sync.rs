@@ -40,6 +40,12 @@ mod backend {
     pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 }
 
+/// Some ten microseconds in all: what a sleep and waking up take.
+#[cfg(not(any(loom, shuttle)))]
+const LOOKS: u32 = 300;
+#[cfg(not(any(loom, shuttle)))]
+const LOOKS_BETWEEN_YIELDS: u32 = 10;
+
 /// The atomics by which threads agree, where a schedule may turn. Plain counters may use `std`'s.
 pub(crate) mod atomic {
     #[cfg(loom)]
@@ -57,6 +63,23 @@ pub(crate) mod lockless {
     pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
     #[cfg(not(loom))]
     pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+}
+
+/// Looks whether another thread has done what it is at, for a moment.
+pub(crate) fn look_for(is_done: impl Fn() -> bool) {
+    // Explorers would take each look for a step of its own.
+    #[cfg(not(any(loom, shuttle)))]
+    for look in 1..=LOOKS {
+        if is_done() {
+            return;
+        }
+        // A thread that waits for the processor, perhaps the very one, has better use for it.
+        match look % LOOKS_BETWEEN_YIELDS {
+            0 => std::thread::yield_now(),
+            _ => std::hint::spin_loop(),
+        }
+    }
+    let _ = is_done;
 }
 
 /// Runs `case` under every schedule with up to three preemptions, and every value that its relaxed

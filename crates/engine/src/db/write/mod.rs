@@ -7,6 +7,9 @@ pub(crate) mod queue;
 pub(crate) mod room;
 pub(crate) mod wal;
 
+#[cfg(test)]
+mod tests;
+
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
@@ -23,6 +26,9 @@ use crate::format::batch::WriteBatch;
 const GROUP_BYTES_MAX: usize = 1 << 20;
 const GROUP_BYTES_SMALL: usize = 128 << 10;
 
+/// Those whom a leader takes along.
+type Group = Vec<Arc<Waiter<Lead>>>;
+
 impl Core {
     pub(crate) fn write(&self, batch: &WriteBatch, options: WriteOptions) -> Result<()> {
         batch.check()?;
@@ -30,27 +36,54 @@ impl Core {
         let request = Request { body: batch.body(), count: batch.count(), sync: options.sync };
         match queue.join(request) {
             Turn::Done(result) => result,
-            Turn::Lead(mut committer) => {
-                let mut group = Vec::new();
-                let led = self.watch(|| self.lead(queue, &mut committer, request, &mut group));
-                let result = led.as_ref().map_or_else(|_| Err(panicked()), Result::clone);
-                queue.finish(committer, &group, &result);
-                led.unwrap_or_else(|panic| resume_unwind(panic))
-            }
+            Turn::Lead(committer) => self.lead(queue, committer, request),
         }
     }
 
+    /// Commits the leader's own write with those that wait, then those that came meanwhile, and gives the lead away.
+    fn lead(&self, queue: &WriteQueue<Lead>, mut committer: Lead, own: Request<'_>) -> Result<()> {
+        let mut group = Group::new();
+        let led = self.watch(|| self.commit_own(queue, &mut committer, own, &mut group));
+        if own.sync || !matches!(led, Ok(Ok(()))) {
+            queue.finish(committer, &group, &outcome(&led));
+            return led.unwrap_or_else(|panic| resume_unwind(panic));
+        }
+        queue.tell(&group, &Ok(()));
+        let Some(mut committer) = queue.rest(committer) else { return Ok(()) };
+        let mut late = Group::new();
+        let led = self.watch(|| self.commit_late(queue, &mut committer, &mut late));
+        queue.finish(committer, &late, &outcome(&led));
+        // Whether that went well is the business of those whose writes they are.
+        led.map_or_else(|panic| resume_unwind(panic), |_| Ok(()))
+    }
+
     /// Makes room, takes along who waits, and commits.
-    fn lead(
+    fn commit_own(
         &self,
         queue: &WriteQueue<Lead>,
         committer: &mut Committer,
         own: Request<'_>,
-        group: &mut Vec<Arc<Waiter<Lead>>>,
+        group: &mut Group,
     ) -> Result<()> {
         self.make_room(committer, own.body.len())?;
         *group = queue.take_group(own.sync, group_limit(own.body.len()));
         self.commit(committer, own, group)
+    }
+
+    /// Commits for those who came while the leader did, if that makes nobody wait. To make one of them the next leader
+    /// takes a sleep and a call of each, by turns, and moves the memtable from one processor's cache to the other's.
+    fn commit_late(
+        &self,
+        queue: &WriteQueue<Lead>,
+        committer: &mut Committer,
+        late: &mut Group,
+    ) -> Result<()> {
+        if !self.has_room(committer, GROUP_BYTES_SMALL) {
+            return Ok(());
+        }
+        *late = queue.take_group(false, GROUP_BYTES_SMALL);
+        let Some((first, rest)) = late.split_first() else { return Ok(()) };
+        self.commit(committer, Request { body: &first.body, count: first.count, sync: false }, rest)
     }
 
     /// Commits, inserts and publishes (C1).
@@ -85,6 +118,11 @@ impl Core {
         }
         self.tell_background_error(error, !fatal);
     }
+}
+
+/// What a group is told of how its writes went.
+fn outcome(led: &std::thread::Result<Result<()>>) -> Result<()> {
+    led.as_ref().map_or_else(|_| Err(panicked()), Result::clone)
 }
 
 fn group_limit(own: usize) -> usize {

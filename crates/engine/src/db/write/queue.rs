@@ -4,14 +4,16 @@
 //! leader; at rest it lies in the queue. Nobody else can name the log, the next sequence number or
 //! the memtable's inserter.
 //!
-//! **Concurrency.** The queue's lock guards the resting committer and the list of waiters. A waiter
-//! sleeps on its own signal until it is told its outcome, or handed the committer.
+//! **Concurrency.** The queue's lock guards the resting committer and the list of waiters. A waiter is told its outcome, or
+//! handed the committer. A lone one looks for that for a moment: a leader is mostly done before a thread is asleep
+//! and awake again. The others, and then it, too, sleep on their own signals.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::base::error::Result;
-use crate::base::sync::{Mutex, Rank, Signal};
+use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::base::sync::{Mutex, Rank, Signal, look_for};
 
 pub(crate) struct WriteQueue<C> {
     state: Mutex<QueueState<C>>,
@@ -20,6 +22,8 @@ pub(crate) struct WriteQueue<C> {
 struct QueueState<C> {
     committer: Option<C>,
     waiting: VecDeque<Arc<Waiter<C>>>,
+    /// Whether the last leader took more than one along.
+    is_crowded: bool,
 }
 
 /// A write that waits behind the leader. It owns its bytes: the leader reads them on its thread.
@@ -27,8 +31,16 @@ pub(crate) struct Waiter<C> {
     pub(crate) body: Vec<u8>,
     pub(crate) count: u32,
     pub(crate) sync: bool,
-    outcome: Mutex<Option<Outcome<C>>>,
-    told: Signal,
+    state: Mutex<Told<C>>,
+    /// Set once there is an outcome.
+    is_told: AtomicBool,
+    signal: Signal,
+}
+
+struct Told<C> {
+    outcome: Option<Outcome<C>>,
+    /// To wake is a system call, even if nobody sleeps.
+    sleeps: bool,
 }
 
 enum Outcome<C> {
@@ -54,13 +66,13 @@ pub(crate) struct Request<'a> {
 
 impl<C> WriteQueue<C> {
     pub(crate) fn new(committer: Option<C>) -> Self {
-        let state = QueueState { committer, waiting: VecDeque::new() };
+        let state = QueueState { committer, waiting: VecDeque::new(), is_crowded: false };
         WriteQueue { state: Mutex::new(Rank::WriteQueue, state) }
     }
 
     /// Leads at once if nobody does (a lone writer pays one lock and copies nothing); else waits.
     pub(crate) fn join(&self, request: Request<'_>) -> Turn<C> {
-        let waiter = {
+        let (waiter, is_next) = {
             let mut state = self.state.lock();
             if let Some(committer) = state.committer.take() {
                 return Turn::Lead(committer);
@@ -69,12 +81,17 @@ impl<C> WriteQueue<C> {
                 body: request.body.to_vec(),
                 count: request.count,
                 sync: request.sync,
-                outcome: Mutex::new(Rank::Leaf, None),
-                told: Signal::default(),
+                state: Mutex::new(Rank::Leaf, Told { outcome: None, sleeps: false }),
+                is_told: AtomicBool::new(false),
+                signal: Signal::default(),
             });
             state.waiting.push_back(Arc::clone(&waiter));
-            waiter
+            (waiter, state.waiting.len() == 1 && !state.is_crowded)
         };
+        // A sync takes longer than any moment, and many writers have better use for the processors.
+        if is_next && !request.sync {
+            look_for(|| waiter.is_told.load(Ordering::Acquire));
+        }
         match waiter.wait() {
             Outcome::Lead(committer) => Turn::Lead(committer),
             Outcome::Done(result) => Turn::Done(result),
@@ -94,7 +111,30 @@ impl<C> WriteQueue<C> {
             }
             group.extend(state.waiting.pop_front());
         }
+        state.is_crowded = group.len() > 1;
         group
+    }
+
+    /// Tells a group how its writes went.
+    pub(crate) fn tell(&self, group: &[Arc<Waiter<C>>], result: &Result<()>) {
+        for waiter in group {
+            waiter.tell(Outcome::Done(result.clone()));
+        }
+    }
+
+    /// Lays the committer down if nobody waits for it; else gives it back.
+    pub(crate) fn rest(&self, committer: C) -> Option<C> {
+        let mut state = self.state.lock();
+        if !state.waiting.is_empty() {
+            return Some(committer);
+        }
+        state.committer = Some(committer);
+        None
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.state.lock().waiting.len()
     }
 
     /// The leader's last act: tells its group, and hands the committer to the next in line.
@@ -112,25 +152,31 @@ impl<C> WriteQueue<C> {
         if let Some((next, committer)) = next {
             next.tell(Outcome::Lead(committer));
         }
-        for waiter in group {
-            waiter.tell(Outcome::Done(result.clone()));
-        }
+        self.tell(group, result);
     }
 }
 
 impl<C> Waiter<C> {
     fn tell(&self, outcome: Outcome<C>) {
-        *self.outcome.lock() = Some(outcome);
-        self.told.notify_one();
+        let sleeps = {
+            let mut told = self.state.lock();
+            told.outcome = Some(outcome);
+            told.sleeps
+        };
+        self.is_told.store(true, Ordering::Release);
+        if sleeps {
+            self.signal.notify_one();
+        }
     }
 
     fn wait(&self) -> Outcome<C> {
-        let mut outcome = self.outcome.lock();
+        let mut told = self.state.lock();
         loop {
-            if let Some(outcome) = outcome.take() {
+            if let Some(outcome) = told.outcome.take() {
                 return outcome;
             }
-            outcome = self.told.wait(outcome);
+            told.sleeps = true;
+            told = self.signal.wait(told);
         }
     }
 }
@@ -200,7 +246,7 @@ mod tests {
         let synced = Request { sync: true, ..EMPTY };
         std::thread::scope(|scope| {
             let follower = scope.spawn(|| queue.join(synced));
-            while queue.state.lock().waiting.is_empty() {
+            while queue.waiting() == 0 {
                 std::thread::yield_now();
             }
             assert!(queue.take_group(false, usize::MAX).is_empty());
@@ -229,7 +275,14 @@ mod exhaustive {
                 let synced = sync || group.iter().any(|waiter| waiter.sync);
                 journal.push((id, synced));
                 journal.extend(group.iter().map(|waiter| (waiter.body[0], synced)));
-                queue.finish(journal, &group, &Ok(()));
+                if sync {
+                    return queue.finish(journal, &group, &Ok(()));
+                }
+                queue.tell(&group, &Ok(()));
+                let Some(mut journal) = queue.rest(journal) else { return };
+                let late = queue.take_group(false, usize::MAX);
+                journal.extend(late.iter().map(|waiter| (waiter.body[0], false)));
+                queue.finish(journal, &late, &Ok(()));
             }
         }
     }

@@ -31,6 +31,15 @@ impl Core {
         self.refuse_if_failed()
     }
 
+    /// Whether the memtable takes so many bytes more, and nothing is in their way.
+    pub(crate) fn has_room(&self, committer: &Committer, bytes: usize) -> bool {
+        let filled = committer.inserter.table().approximate_bytes();
+        filled + bytes <= self.settings.write_buffer_bytes
+            && self.pressure() <= 0.0
+            && !committer.is_poisoned()
+            && !self.has_failed()
+    }
+
     /// How close level 0 is to stopping writes: 0 below the first limit, 1 at the last.
     fn pressure(&self) -> f64 {
         let limits = self.settings.level0;

@@ -1,0 +1,134 @@
+//! Who comes while a leader is at work. The order of keys is the hook: it holds the leader up until the other has come.
+#![allow(clippy::disallowed_methods, reason = "tests start threads as they please")]
+
+use std::cmp::Ordering;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread::{ThreadId, current, scope, yield_now};
+
+use super::*;
+use crate::db::handle::Db;
+use crate::db::options::Options;
+use crate::{Comparator, Env};
+
+const KEY_OF_LEADER: &str = "k leader";
+const KEY_OF_OTHER: &str = "k other";
+
+#[derive(Default)]
+struct Hook {
+    leader_is_in: AtomicBool,
+    other_has_come: AtomicBool,
+    panics: AtomicBool,
+    /// Who wrote the other's key.
+    wrote_other: OnceLock<ThreadId>,
+}
+
+impl Comparator for Hook {
+    fn name(&self) -> &str {
+        "test.hook"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        if [a, b].contains(&KEY_OF_LEADER.as_bytes()) && !self.leader_is_in.swap(true, SeqCst) {
+            wait_for(&self.other_has_come);
+        }
+        if [a, b].contains(&KEY_OF_OTHER.as_bytes()) {
+            self.wrote_other.get_or_init(|| current().id());
+            assert!(!self.panics.load(SeqCst), "on purpose");
+        }
+        a.cmp(b)
+    }
+}
+
+fn wait_for(flag: &AtomicBool) {
+    while !flag.load(SeqCst) {
+        yield_now();
+    }
+}
+
+/// What the leader's put and the other's came to, and who they were.
+struct Outcome {
+    leader: (ThreadId, std::thread::Result<Result<()>>),
+    other: (ThreadId, Result<()>),
+}
+
+/// Puts a key, and another one while the first is being inserted.
+fn put_two(db: &Db, hook: &Hook, sync_other: bool) -> Outcome {
+    scope(|scope| {
+        let leader = scope.spawn(|| db.put(KEY_OF_LEADER, "1"));
+        wait_for(&hook.leader_is_in);
+        let mut batch = WriteBatch::new();
+        batch.put(KEY_OF_OTHER, "2");
+        let options = WriteOptions { sync: sync_other };
+        let other = scope.spawn(move || db.write(&batch, options));
+        while db.core().queue.as_ref().unwrap().waiting() == 0 {
+            yield_now();
+        }
+        hook.other_has_come.store(true, SeqCst);
+        let (leader_id, other_id) = (leader.thread().id(), other.thread().id());
+        Outcome { leader: (leader_id, leader.join()), other: (other_id, other.join().unwrap()) }
+    })
+}
+
+fn open(write_buffer_size: usize) -> (Db, Arc<Hook>) {
+    let hook = Arc::new(Hook::default());
+    let options = Options {
+        create_if_missing: true,
+        env: Env::memory(),
+        comparator: Some(Arc::clone(&hook) as Arc<dyn Comparator>),
+        write_buffer_size,
+        ..Options::default()
+    };
+    let db = Db::open("db", options).unwrap();
+    db.put("k", "0").unwrap(); // The first key is compared with none.
+    (db, hook)
+}
+
+fn assert_both_are_there(db: &Db) {
+    for (key, value) in [("k", "0"), (KEY_OF_LEADER, "1"), (KEY_OF_OTHER, "2")] {
+        assert_eq!(db.get(key).unwrap().as_deref(), Some(value.as_bytes()), "{key}");
+    }
+}
+
+#[test]
+fn is_committed_by_the_leader() {
+    let (db, hook) = open(4 << 20);
+    let outcome = put_two(&db, &hook, false);
+    outcome.leader.1.unwrap().unwrap();
+    outcome.other.1.unwrap();
+    assert_eq!(hook.wrote_other.get(), Some(&outcome.leader.0));
+    assert_both_are_there(&db);
+}
+
+#[test]
+fn leads_if_it_wants_a_sync() {
+    let (db, hook) = open(4 << 20);
+    let outcome = put_two(&db, &hook, true);
+    outcome.leader.1.unwrap().unwrap();
+    outcome.other.1.unwrap();
+    assert_eq!(hook.wrote_other.get(), Some(&outcome.other.0));
+    assert_both_are_there(&db);
+}
+
+/// The leader would have to switch memtables, and perhaps to wait, for somebody else.
+#[test]
+fn leads_if_there_is_no_room() {
+    let (db, hook) = open(64 << 10);
+    let outcome = put_two(&db, &hook, false);
+    outcome.leader.1.unwrap().unwrap();
+    outcome.other.1.unwrap();
+    assert_eq!(hook.wrote_other.get(), Some(&outcome.other.0));
+    assert_both_are_there(&db);
+}
+
+#[test]
+fn hears_of_a_panic_in_the_leader() {
+    let (db, hook) = open(4 << 20);
+    hook.panics.store(true, SeqCst);
+    let outcome = put_two(&db, &hook, false);
+    assert!(outcome.leader.1.is_err());
+    assert_eq!(outcome.other.1.unwrap_err().kind(), ErrorKind::ReadOnly);
+    hook.panics.store(false, SeqCst);
+    assert_eq!(db.get(KEY_OF_LEADER).unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(db.put("k more", "3").unwrap_err().kind(), ErrorKind::ReadOnly);
+}
