@@ -4,11 +4,13 @@
 //! **Windows.** A part of the file is mapped at a time, from the page with the log's end on. Its blocks
 //! are allocated first: a store into a hole would end the process if the disk is full. What does not
 //! fit in the window is written with a call, and the next window begins behind it; so is everything
-//! once a window cannot be had. Windows grow, so that a small log takes little space.
+//! once a window cannot be had, and what is long, for which a call costs less than the faults of its pages.
+//! Windows grow, so that a small log takes little space.
 //!
 //! **Death of the process.** What was copied is the kernel's and stays. A record begins with its header,
 //! which stands in eight bytes; they are stored last, in one piece, and without them the rest does not
-//! count. So an append of one record is there whole or not at all, as after a `write`.
+//! count. So an append of one record is there whole or not at all; what a call writes may be there in part, from its
+//! beginning on.
 //!
 //! **Invariant.** The window lies within the file: only this value changes its length, and only to
 //! grow it, until the window is gone. (Who truncates somebody's log under them ends their process, as
@@ -17,12 +19,15 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use rustix::fs::{FallocateFlags, fallocate, fstatfs};
+#[cfg(target_os = "linux")]
+use rustix::mm::{Advice, madvise};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::base::error::{Error, Result};
@@ -33,13 +38,10 @@ use crate::env::site::Site;
 const PAGE_BYTES: u64 = 64 << 10;
 const WINDOW_BYTES_MIN: u64 = PAGE_BYTES;
 const WINDOW_BYTES_MAX: u64 = 1 << 20;
-/// All pages at once: one by one they cost a fault each, twice what they cost together. And they are dirty then, so that
-/// the first sync of a window writes all of it; those that follow find blocks that were written before, and leave the
-/// file system nothing to note in its journal.
-#[cfg(target_os = "linux")]
-const MAP_FLAGS: MapFlags = MapFlags::SHARED.union(MapFlags::POPULATE);
-#[cfg(not(target_os = "linux"))]
-const MAP_FLAGS: MapFlags = MapFlags::SHARED;
+/// Written at a time, in whose folios the page cache then has them.
+static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
+/// What is longer is cheaper to write: a call, against two faults for each of its pages.
+const STORED_BYTES_MAX: usize = 16 << 10;
 /// File systems that write in place, by their numbers in `statfs`: ext2 to ext4, XFS, tmpfs. Elsewhere a
 /// store may need a new block, and on a full disk or a lost network get none.
 const WRITE_IN_PLACE: [i64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
@@ -54,6 +56,7 @@ pub(super) fn create(file: File, path: &Path) -> MappedLog {
         end: 0,
         allocated: 0,
         next_window_bytes: is_safe.then_some(WINDOW_BYTES_MIN),
+        was_synced: false,
     }
 }
 
@@ -68,6 +71,8 @@ pub(super) struct MappedLog {
     allocated: u64,
     /// `None` when no more windows are to be had.
     next_window_bytes: Option<u64>,
+    /// Since the window was mapped.
+    was_synced: bool,
 }
 
 impl MappedLog {
@@ -75,13 +80,19 @@ impl MappedLog {
         self.file.as_ref().expect("no call follows close")
     }
 
+    /// What is too long to be stored, leaves no room in the window, or has none.
     #[cold]
     fn append_by_call(&mut self, data: &[u8]) -> io::Result<()> {
-        self.window = None;
         self.open_file().write_all_at(data, self.end)?;
         self.end += data.len() as u64;
         self.allocated = self.allocated.max(self.end);
-        if let Some(bytes) = self.next_window_bytes {
+        if self.window.as_ref().is_some_and(|window| window.has(self.end)) {
+            return Ok(());
+        }
+        self.window = None;
+        if data.len() <= STORED_BYTES_MAX
+            && let Some(bytes) = self.next_window_bytes
+        {
             let start = self.end - self.end % PAGE_BYTES;
             // Without a window all goes on as before, by calls.
             self.window = self.map(start, bytes).ok();
@@ -92,11 +103,14 @@ impl MappedLog {
     }
 
     fn map(&mut self, start: u64, bytes: u64) -> io::Result<Window> {
-        let file = self.open_file();
-        fallocate(file, FallocateFlags::empty(), start, bytes)?;
-        let window = Window::map(file, start, bytes)?;
+        let file = self.file.as_ref().expect("no call follows close");
         self.allocated = self.allocated.max(start + bytes);
-        Ok(window)
+        fallocate(file, FallocateFlags::empty(), start, bytes)?;
+        // Large folios take a tenth of the faults, but a sync writes all of a folio that was stored into.
+        if !std::mem::take(&mut self.was_synced) {
+            write_zeros(file, self.end..start + bytes)?;
+        }
+        Window::map(file, start, bytes)
     }
 
     /// Cuts off what was allocated in vain. A log may keep it: readers pass over zeros.
@@ -113,7 +127,8 @@ impl MappedLog {
 impl WritableFile for MappedLog {
     #[inline]
     fn append(&mut self, data: &[u8], _: Site) -> Result<()> {
-        if let Some(window) = &mut self.window
+        if data.len() <= STORED_BYTES_MAX
+            && let Some(window) = &mut self.window
             && window.store(data, self.end)
         {
             self.end += data.len() as u64;
@@ -123,6 +138,7 @@ impl WritableFile for MappedLog {
     }
 
     fn sync(&mut self, _: Site) -> Result<()> {
+        self.was_synced = true;
         // It covers pages dirtied through maps.
         let synced = self.open_file().sync_data();
         synced.map_err(|cause| Error::io("sync", &self.path, cause))
@@ -138,6 +154,16 @@ impl Drop for MappedLog {
     fn drop(&mut self) {
         self.shrink();
     }
+}
+
+fn write_zeros(file: &File, range: Range<u64>) -> io::Result<()> {
+    let mut at = range.start;
+    while at < range.end {
+        let len = usize::try_from(range.end - at).map_or(ZEROS.len(), |left| left.min(ZEROS.len()));
+        file.write_all_at(&ZEROS[..len], at)?;
+        at += len as u64;
+    }
+    Ok(())
 }
 
 /// A mapped part of a file.
@@ -156,9 +182,27 @@ impl Window {
         let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the system chooses fresh addresses; nothing of ours is there.
-        let memory = unsafe { mmap(ptr::null_mut(), bytes, access, MAP_FLAGS, file, start)? };
+        let memory =
+            unsafe { mmap(ptr::null_mut(), bytes, access, MapFlags::SHARED, file, start)? };
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Window { memory, bytes, start })
+        let window = Window { memory, bytes, start };
+        window.populate();
+        Ok(window)
+    }
+
+    /// Whether an offset of the file lies within.
+    fn has(&self, at: u64) -> bool {
+        at < self.start + self.bytes as u64
+    }
+
+    /// Makes all pages, writable and dirty, at once: one by one they cost a fault or two each, and twice what they cost
+    /// together. The first sync of a window then writes all of it; those that follow find blocks that were written before,
+    /// and leave the file system nothing to note in its journal.
+    fn populate(&self) {
+        #[cfg(target_os = "linux")]
+        // SAFETY: the memory is ours, and this changes none of its bytes. Systems that do not know it do nothing.
+        let _ =
+            unsafe { madvise(self.memory.as_ptr().cast(), self.bytes, Advice::LinuxPopulateWrite) };
     }
 
     /// Stores `data` at the offset `at` of the file, unless it does not fit.
