@@ -7,6 +7,7 @@
 //!   visible version is met last, so it has to be remembered.
 
 mod passed;
+mod sources;
 
 use std::sync::Arc;
 
@@ -14,15 +15,14 @@ use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
 use crate::base::key::{InternalKey, KeyHead, SeekKey, SeqNo, ValueKind, seqno_of, user_key};
 use crate::base::merging::MergingIter;
-use crate::base::slot::Slot;
 use crate::db::core::Core;
 use crate::db::options::ReadOptions;
 use crate::db::read::iterator::passed::Passed;
+use crate::db::read::iterator::sources::sources;
 use crate::db::read::sampling::Sampler;
 use crate::db::read::snapshot::Snapshot;
 use crate::db::super_version::SuperVersion;
-use crate::format::table::ScanOptions;
-use crate::version::level_iter::{LevelIter, Source};
+use crate::version::level_iter::Source;
 
 /// So many entries are stepped over; the rest of a key's entries is left by a seek, which costs about as much.
 const PASSED_OVER_MAX: u32 = 32;
@@ -349,32 +349,6 @@ fn leap(merged: &mut MergingIter<Source>, seqno: SeqNo) -> Result<()> {
         true => merged.next(),
         false => merged.seek(target.as_bytes()),
     }
-}
-
-/// Sources in search order: equal keys cannot be, since sequence numbers differ.
-fn sources(core: &Core, pinned: &SuperVersion, options: &ReadOptions) -> Result<Vec<Source>> {
-    let scan = ScanOptions::for_reads(options.verify_checksums, options.fill_cache);
-    let order = &core.settings.order;
-    let of_slot = |(slot, tables): (Slot, &[_])| {
-        tables.len().min(if slot.is_sorted() { 1 } else { usize::MAX })
-    };
-    let of_slots: usize = pinned.version.slots().map(of_slot).sum();
-    let mut sources = Vec::with_capacity(pinned.memtables().count() + of_slots);
-    sources.extend(pinned.memtables().map(|memtable| Source::MemTable(memtable.iter())));
-    for slot in Slot::all() {
-        let tables = pinned.version.shared_slot(slot);
-        if slot.is_sorted() && tables.len() > 1 {
-            let cache = Arc::clone(&core.tables);
-            let level = LevelIter::new(order.clone(), cache, scan, Arc::clone(tables));
-            sources.push(Source::Level(level));
-        } else {
-            for meta in tables.iter() {
-                let table = core.tables.get(meta.number, meta.size)?;
-                sources.push(Source::Table(table.iter(scan)));
-            }
-        }
-    }
-    Ok(sources)
 }
 
 /// Owned pairs, forwards; see [`DbIterator::entries`]. After an error there are no more.

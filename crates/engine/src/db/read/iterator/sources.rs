@@ -1,0 +1,41 @@
+//! What a scan goes over.
+
+use std::sync::Arc;
+
+use crate::base::error::Result;
+use crate::base::slot::Slot;
+use crate::db::core::Core;
+use crate::db::options::ReadOptions;
+use crate::db::super_version::SuperVersion;
+use crate::format::table::ScanOptions;
+use crate::version::level_iter::{LevelIter, Source};
+
+/// Sources in search order: equal keys cannot be, since sequence numbers differ.
+pub(super) fn sources(
+    core: &Core,
+    pinned: &SuperVersion,
+    options: &ReadOptions,
+) -> Result<Vec<Source>> {
+    let scan = ScanOptions::for_reads(options.verify_checksums, options.fill_cache);
+    let order = &core.settings.order;
+    let of_slot = |(slot, tables): (Slot, &[_])| {
+        tables.len().min(if slot.is_sorted() { 1 } else { usize::MAX })
+    };
+    let of_slots: usize = pinned.version.slots().map(of_slot).sum();
+    let mut sources = Vec::with_capacity(pinned.memtables().count() + of_slots);
+    sources.extend(pinned.memtables().map(|memtable| Source::MemTable(memtable.iter())));
+    for slot in Slot::all() {
+        let tables = pinned.version.shared_slot(slot);
+        if slot.is_sorted() && tables.len() > 1 {
+            let cache = Arc::clone(&core.tables);
+            let level = LevelIter::new(order.clone(), cache, scan, Arc::clone(tables));
+            sources.push(Source::Level(level));
+        } else {
+            for meta in tables.iter() {
+                let table = core.tables.get(meta.number, meta.size)?;
+                sources.push(Source::Table(table.iter(scan)));
+            }
+        }
+    }
+    Ok(sources)
+}
