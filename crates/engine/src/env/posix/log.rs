@@ -106,7 +106,7 @@ impl MappedLog {
         let file = self.file.as_ref().expect("no call follows close");
         self.allocated = self.allocated.max(start + bytes);
         fallocate(file, FallocateFlags::empty(), start, bytes)?;
-        // Large folios take a tenth of the faults, but a sync writes all of a folio that was stored into.
+        // Large folios are cheaper to make and to map, but a sync writes all of one that was stored into.
         if !std::mem::take(&mut self.was_synced) {
             write_zeros(file, self.end..start + bytes)?;
         }
