@@ -40,9 +40,6 @@ mod backend {
     pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 }
 
-/// Some ten microseconds in all: what a sleep and waking up take.
-#[cfg(not(any(loom, shuttle)))]
-const LOOKS: u32 = 300;
 #[cfg(not(any(loom, shuttle)))]
 const LOOKS_BETWEEN_YIELDS: u32 = 10;
 
@@ -65,13 +62,14 @@ pub(crate) mod lockless {
     pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 }
 
-/// Looks whether another thread has done what it is at, for a moment.
-pub(crate) fn look_for(is_done: impl Fn() -> bool) {
+/// Looks whether other threads have done what they are at, for a moment: until it has left the processor to others
+/// so often, a third of a microsecond each if there are none. Returns whether they have.
+pub(crate) fn look_for(yields: u32, is_done: impl Fn() -> bool) -> bool {
     // Explorers would take each look for a step of its own.
     #[cfg(not(any(loom, shuttle)))]
-    for look in 1..=LOOKS {
+    for look in 1..=yields * LOOKS_BETWEEN_YIELDS {
         if is_done() {
-            return;
+            return true;
         }
         // A thread that waits for the processor, perhaps the very one, has better use for it.
         match look % LOOKS_BETWEEN_YIELDS {
@@ -79,7 +77,8 @@ pub(crate) fn look_for(is_done: impl Fn() -> bool) {
             _ => std::hint::spin_loop(),
         }
     }
-    let _ = is_done;
+    let _ = yields;
+    is_done()
 }
 
 /// Runs `case` under every schedule with up to three preemptions, and every value that its relaxed

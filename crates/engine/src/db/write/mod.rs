@@ -1,6 +1,7 @@
 //! `Db::write`, the only way in: queue, make room, commit, publish.
 
 pub(crate) mod committer;
+pub(crate) mod crowd;
 pub(crate) mod heal;
 pub(crate) mod pace;
 pub(crate) mod queue;
@@ -66,6 +67,9 @@ impl Core {
         group: &mut Group,
     ) -> Result<()> {
         self.make_room(committer, own.body.len())?;
+        if own.sync {
+            queue.gather();
+        }
         *group = queue.take_group(own.sync, group_limit(own.body.len()));
         self.commit(committer, own, group)
     }

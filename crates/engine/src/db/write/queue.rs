@@ -14,6 +14,12 @@ use std::sync::Arc;
 use crate::base::error::Result;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::sync::{Mutex, Rank, Signal, look_for};
+use crate::db::write::crowd::Crowd;
+
+/// Some ten microseconds: what a sleep and waking up take.
+const YIELDS_FOR_LEADER: u32 = 30;
+/// Some forty microseconds: for several to wake up, by turns, and to write again. A sync takes longer.
+const YIELDS_FOR_CROWD: u32 = 100;
 
 pub(crate) struct WriteQueue<C> {
     state: Mutex<QueueState<C>>,
@@ -24,6 +30,7 @@ struct QueueState<C> {
     waiting: VecDeque<Arc<Waiter<C>>>,
     /// Whether the last leader took more than one along.
     is_crowded: bool,
+    crowd: Crowd,
 }
 
 /// A write that waits behind the leader. It owns its bytes: the leader reads them on its thread.
@@ -66,7 +73,12 @@ pub(crate) struct Request<'a> {
 
 impl<C> WriteQueue<C> {
     pub(crate) fn new(committer: Option<C>) -> Self {
-        let state = QueueState { committer, waiting: VecDeque::new(), is_crowded: false };
+        let state = QueueState {
+            committer,
+            waiting: VecDeque::new(),
+            is_crowded: false,
+            crowd: Crowd::default(),
+        };
         WriteQueue { state: Mutex::new(Rank::WriteQueue, state) }
     }
 
@@ -90,12 +102,22 @@ impl<C> WriteQueue<C> {
         };
         // A sync takes longer than any moment, and many writers have better use for the processors.
         if is_next && !request.sync {
-            look_for(|| waiter.is_told.load(Ordering::Acquire));
+            look_for(YIELDS_FOR_LEADER, || waiter.is_told.load(Ordering::Acquire));
         }
         match waiter.wait() {
             Outcome::Lead(committer) => Turn::Lead(committer),
             Outcome::Done(result) => Turn::Done(result),
         }
+    }
+
+    /// A leader that is about to sync waits a moment for those whom the last sync was for.
+    pub(crate) fn gather(&self) {
+        let awaited = self.state.lock().crowd.awaited();
+        if awaited == 0 {
+            return;
+        }
+        let came = look_for(YIELDS_FOR_CROWD, || self.state.lock().waiting.len() >= awaited);
+        self.state.lock().crowd.waited(came);
     }
 
     /// The leader takes along those who wait, in order, up to `bytes_max` bytes of bodies. A write
@@ -141,6 +163,8 @@ impl<C> WriteQueue<C> {
     pub(crate) fn finish(&self, committer: C, group: &[Arc<Waiter<C>>], result: &Result<()>) {
         let next = {
             let mut state = self.state.lock();
+            let waiting = state.waiting.len();
+            state.crowd.committed(1 + group.len(), waiting);
             match state.waiting.pop_front() {
                 Some(next) => Some((next, committer)),
                 None => {
@@ -271,6 +295,9 @@ mod exhaustive {
         match queue.join(own) {
             Turn::Done(result) => result.unwrap(),
             Turn::Lead(mut journal) => {
+                if sync {
+                    queue.gather();
+                }
                 let group = queue.take_group(sync, usize::MAX);
                 let synced = sync || group.iter().any(|waiter| waiter.sync);
                 journal.push((id, synced));
