@@ -1,6 +1,7 @@
-//! LevelDB's policy, with three changes: tables are chosen by least overlap with the next level
-//! instead of round robin, several plans may run side by side, and tables full of deletions are
-//! compacted for their own sake, so that space returns.
+//! LevelDB's policy, with four changes: tables are chosen by least overlap with the next level
+//! instead of round robin, neighbours go together where that rewrites less, several plans may run
+//! side by side, and tables full of deletions are compacted for their own sake, so that space
+//! returns.
 
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use crate::base::slot::{LEVELS, Level, Slot};
 use crate::compaction::Plan;
 use crate::compaction::closure::{Closed, close_places, hull, range_of};
 use crate::compaction::policy::{CompactionPolicy, PickView, PolicyEvent};
+use crate::compaction::stretch::{Limits, stretches};
 use crate::format::filename::FileNumber;
 use crate::version::table_meta::TableMeta;
 use crate::version::{KeyRange, Place};
@@ -62,15 +64,12 @@ impl Leveled {
 
     /// Levels by how far they are past their limit, the worst first.
     fn scores(&self, view: &PickView<'_>) -> Vec<(f64, Level)> {
-        let idle = |table: &&Arc<TableMeta>| !view.in_flight.is_busy(table.number);
         let mut scores: Vec<(f64, Level)> = Vec::with_capacity(LEVELS);
         for level in Level::all().filter(|level| *level != Level::LAST) {
-            let tables = view.version.level_tables(level).filter(idle);
             let score = if level == Level::ZERO {
-                tables.count() as f64 / self.settings.l0_trigger as f64
+                idle_tables(view, Slot::L0).count() as f64 / self.settings.l0_trigger as f64
             } else {
-                let bytes: u64 = tables.map(|table| table.size).sum();
-                bytes as f64 / self.settings.level_limit(level) as f64
+                idle_bytes(view, level) as f64 / self.settings.level_limit(level) as f64
             };
             if score >= 1.0 {
                 scores.push((score, level));
@@ -86,13 +85,13 @@ impl Leveled {
             return self.plan(view, &level0_seed(view)?, to);
         }
         // The SST log counts too, for databases that another policy has filled.
-        let level_slots = Slot::all().filter(|slot| slot.level == level);
-        let tables = level_slots.flat_map(|slot| idle_tables(view, slot));
-        let mut tables: Vec<(u64, FileNumber, Place)> = tables
-            .map(|(place, table)| (overlap_permille(view, table, to), table.number, place))
-            .collect();
-        tables.sort_unstable();
-        tables.into_iter().find_map(|(_, _, place)| self.plan(view, &[place], to))
+        let slots = Slot::all().filter(|slot| slot.level == level);
+        let excess = idle_bytes(view, level).saturating_sub(self.settings.level_limit(level));
+        let limits = Limits { excess, merge: self.settings.expanded_limit() };
+        let choices = slots.flat_map(|from| stretches(view, from, to, limits));
+        let mut choices: Vec<_> = choices.collect();
+        choices.sort_unstable();
+        choices.into_iter().find_map(|stretch| self.plan(view, &stretch.places(), to))
     }
 
     /// Completes a seed; `None` if it may not start beside the running jobs.
@@ -217,6 +216,12 @@ fn idle_tables<'v>(
     placed.filter(move |(_, table)| !in_flight.is_busy(table.number))
 }
 
+/// Of the whole level, its SST log included.
+fn idle_bytes(view: &PickView<'_>, level: Level) -> u64 {
+    let slots = Slot::all().filter(|slot| slot.level == level);
+    slots.flat_map(|slot| idle_tables(view, slot)).map(|(_, table)| table.size).sum()
+}
+
 /// The oldest idle table of level 0 and all that overlap it, however indirectly: they would follow
 /// one by one, each rewriting the same tables of level 1. Of very many, the oldest.
 fn level0_seed(view: &PickView<'_>) -> Option<Vec<Place>> {
@@ -244,11 +249,6 @@ fn level0_seed(view: &PickView<'_>) -> Option<Vec<Place>> {
 fn overlap_bytes(view: &PickView<'_>, table: &TableMeta, level: Level) -> u64 {
     let tables = view.version.meeting(view.order, Slot::tree(level), range_of(table));
     tables.map(|(_, table)| table.size).sum()
-}
-
-/// Bytes to rewrite in the target for each byte that the table brings, in thousandths.
-fn overlap_permille(view: &PickView<'_>, table: &TableMeta, to: Slot) -> u64 {
-    overlap_bytes(view, table, to.level).saturating_mul(1000) / table.size.max(1)
 }
 
 fn is_mostly_deletions(table: &TableMeta) -> bool {

@@ -16,6 +16,7 @@ pub(crate) mod parts;
 pub(crate) mod policy;
 pub(crate) mod retention;
 pub(crate) mod share;
+pub(crate) mod stretch;
 
 #[cfg(test)]
 mod model;
