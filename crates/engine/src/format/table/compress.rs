@@ -5,7 +5,7 @@
 //! see [`bytes_max`].
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::format::table::snappy::{self, Unpacker};
+use crate::format::table::snappy::{self, Packer, Unpacker};
 
 /// Type byte of a block stored as it is.
 pub(crate) const RAW: u8 = 0;
@@ -49,7 +49,7 @@ impl Compression {
     pub(crate) fn compressor(self) -> Result<Option<Box<dyn Compressor>>> {
         match self {
             Compression::None => Ok(None),
-            Compression::Snappy => Ok(Some(Box::new(Snappy(snap::raw::Encoder::new())))),
+            Compression::Snappy => Ok(Some(Box::new(Snappy(Packer::new())))),
             Compression::Zstd(level) => zstd_compressor(level).map(Some),
         }
     }
@@ -99,7 +99,7 @@ pub(crate) fn decompress(id: u8, stored: &[u8], out: &mut Vec<u8>) -> Result<()>
     }
 }
 
-struct Snappy(snap::raw::Encoder);
+struct Snappy(Packer);
 
 impl Compressor for Snappy {
     fn id(&self) -> u8 {
@@ -107,14 +107,7 @@ impl Compressor for Snappy {
     }
 
     fn compress(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Option<usize> {
-        let bound = snap::raw::max_compress_len(raw.len());
-        if bound == 0 {
-            return None; // Past 4 GiB.
-        }
-        if out.len() < bound {
-            out.resize(bound, 0);
-        }
-        self.0.compress(raw, out).ok()
+        self.0.pack(raw, out)
     }
 }
 

@@ -1,5 +1,5 @@
 //! Snappy's raw format, unpacked piece by piece. A point read needs a block only as far as its key
-//! lies, half of it on average, and no library stops on the way.
+//! lies, half of it on average, and no library stops on the way. [`pack`] writes the format.
 //!
 //! **Layout.** A varint32, the unpacked length; then elements, each a tag byte and what follows it. The
 //! tag's low two bits are the kind.
@@ -18,9 +18,13 @@
 //!   the longest header and a copy of [`SLACK`] bytes behind it stay within the input.
 #![expect(unsafe_code, reason = "copies of fixed size, past the end of what they are for")]
 
+mod pack;
+
 use std::ptr;
 
 use crate::base::coding::Reader;
+
+pub(crate) use pack::Packer;
 
 /// The longest copy. Short ones are done as long ones.
 const SLACK: usize = 64;
