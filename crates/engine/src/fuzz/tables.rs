@@ -24,6 +24,7 @@ use crate::format::table::filter_block::{FilterBlock, FilterBlockBuilder, Filter
 use crate::format::table::handle::{BlockHandle, FOOTER_BYTES, Footer};
 use crate::format::table::index::Index;
 use crate::format::table::properties::TableProperties;
+use crate::format::table::snappy::{self, Packer};
 use crate::format::table::{
     GetOptions, ReadSettings, ScanOptions, Table, TableBuilder, TableSettings, dump, verify,
 };
@@ -222,11 +223,16 @@ pub(super) fn footer(bytes: &[u8]) {
 thread_local! {
     /// Kept from input to input, as readers keep it: what it held must never show.
     static KEPT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// Kept as writers keep it: what it packed before must not show either.
+    static PACKER: RefCell<Packer> = RefCell::new(Packer::new());
 }
 
 /// The first byte is the type of a stored block, and whether large claims are put to the test.
 pub(super) fn decompress(bytes: &[u8]) {
     const LARGE: u8 = 0xa0;
+    /// What is packed is repeated until Snappy cuts it.
+    const LONG: u8 = 0x50;
+    const LONG_BYTES: usize = 70_000;
     let Some((&mode, stored)) = bytes.split_first() else { return };
     // Zeroing 64 MiB takes as long as a thousand other inputs.
     let claimed = claimed_bytes(stored);
@@ -243,6 +249,10 @@ pub(super) fn decompress(bytes: &[u8]) {
     }
     if mode & 0x0c == 0 {
         check_compressed(Compression::Snappy, stored);
+        check_packed(stored);
+        if mode & 0xf0 == LONG {
+            check_packed(&stored.repeat(1 + LONG_BYTES / stored.len().max(1)));
+        }
     }
     if mode & 0x1c == 0x04 {
         check_compressed(Compression::Zstd(i32::from(mode >> 5) - 3), stored);
@@ -263,6 +273,17 @@ fn check_compressed(compression: Compression, raw: &[u8]) {
         compress::decompress(codec.id(), &packed[..len], &mut unpacked).expect("our own block");
         assert_eq!(unpacked, raw);
     }
+}
+
+/// What our Snappy makes of any bytes, also of those that it is not worth for.
+fn check_packed(raw: &[u8]) {
+    let (mut packed, mut unpacked) = (Vec::new(), Vec::new());
+    let len = PACKER.with_borrow_mut(|packer| packer.pack(raw, &mut packed)).expect("not 4 GiB");
+    snappy::unpack(&packed[..len], raw.len(), &mut unpacked).expect("our own bytes");
+    assert_eq!(unpacked, raw);
+    let mut fresh = Vec::new();
+    let fresh_len = Packer::new().pack(raw, &mut fresh);
+    assert!(fresh_len == Some(len) && fresh[..len] == packed[..len], "what was packed shows");
 }
 
 fn order() -> InternalOrder {

@@ -37,7 +37,7 @@ mod parts;
 mod peek;
 pub(crate) mod properties;
 pub(crate) mod reader;
-mod snappy;
+pub(crate) mod snappy;
 mod spare;
 pub(crate) mod verify;
 
