@@ -21,7 +21,8 @@ mod parts {
 
     use criterion::{BatchSize, Criterion, Throughput};
     use siltstone::benches::{
-        CachedTable, Entries, InternalTarget, Log, LogKind, Memtable, Merge, SortedBlock, crc32c,
+        CachedTable, Entries, InternalTarget, Log, LogKind, Memtable, Merge, Packing, SortedBlock,
+        block_bytes, crc32c,
     };
     use siltstone::{BloomFilter, FilterPolicy};
 
@@ -45,6 +46,19 @@ mod parts {
 
     fn entries(numbers: impl Iterator<Item = u64>) -> Entries {
         numbers.map(|number| (key(number), VALUE.to_vec())).collect()
+    }
+
+    /// A block's worth of values that compress to half, piece by piece as LevelDB's benchmark makes them.
+    fn compressible(value_bytes: usize) -> Entries {
+        let mut state = 1_u64;
+        let mut printable = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            b' ' + (state >> 33) as u8 % 95
+        });
+        let halves = std::iter::repeat_with(|| printable.by_ref().take(50).collect::<Vec<_>>());
+        let bytes: Vec<_> = halves.take(60).flat_map(|half| half.repeat(2)).collect();
+        let values = bytes.chunks_exact(value_bytes).take(4096_usize.div_ceil(value_bytes));
+        (0..).map(key).zip(values.map(<[u8]>::to_vec)).collect()
     }
 
     /// The numbers below `count`, each once, in an order that looks like none.
@@ -128,6 +142,17 @@ mod parts {
             group.throughput(Throughput::Bytes(len as u64));
             group.bench_function(len.to_string(), |bencher| {
                 bencher.iter(|| crc32c(black_box(&block[..len])));
+            });
+        }
+        group.finish();
+
+        let mut packing = Packing::new();
+        let mut group = criterion.benchmark_group("snappy_pack");
+        for value_bytes in [100, 1000, 2000] {
+            let block = block_bytes(&compressible(value_bytes));
+            group.throughput(Throughput::Bytes(block.len() as u64));
+            group.bench_function(value_bytes.to_string(), |bencher| {
+                bencher.iter(|| packing.pack(black_box(&block)));
             });
         }
         group.finish();

@@ -26,6 +26,7 @@ use crate::format::table::block_builder::BlockBuilder;
 use crate::format::table::block_iter::BlockIter;
 use crate::format::table::cache::CachedBlock;
 use crate::format::table::compress::Compression;
+use crate::format::table::snappy::Packer;
 use crate::format::table::{
     GetOptions, ReadSettings, ScanOptions, Table, TableBuilder, TableSettings,
 };
@@ -86,6 +87,32 @@ impl SortedBlock {
         self.0.seek(&target.0).expect(SOUND);
         self.0.valid()
     }
+}
+
+/// Snappy, kept from block to block as the builder of a table keeps it.
+pub struct Packing {
+    packer: Packer,
+    out: Vec<u8>,
+}
+
+impl Packing {
+    /// One that has packed nothing.
+    #[expect(clippy::new_without_default, reason = "a default would tell nobody anything")]
+    pub fn new() -> Self {
+        Packing { packer: Packer::new(), out: Vec::new() }
+    }
+
+    /// Packs a block and returns its packed length.
+    pub fn pack(&mut self, block: &[u8]) -> usize {
+        self.packer.pack(block, &mut self.out).expect("blocks have less than 4 GiB")
+    }
+}
+
+/// The bytes of a block of these entries.
+pub fn block_bytes(entries: &Entries) -> Vec<u8> {
+    let mut builder = BlockBuilder::new(16);
+    entries.iter().for_each(|(key, value)| builder.add(&internal(key), value));
+    builder.finish().to_vec()
 }
 
 /// A key as tables have it, made once: making it is no part of a search.
@@ -229,7 +256,5 @@ fn internal(key: &[u8]) -> Vec<u8> {
 }
 
 fn block(entries: &Entries) -> Block {
-    let mut builder = BlockBuilder::new(16);
-    entries.iter().for_each(|(key, value)| builder.add(&internal(key), value));
-    Block::new(builder.finish().to_vec()).expect(SOUND)
+    Block::new(block_bytes(entries)).expect(SOUND)
 }

@@ -24,6 +24,12 @@ fn parts_find_what_is_there_and_nothing_else() {
 }
 
 #[test]
+fn packing_makes_blocks_smaller() {
+    let block = block_bytes(&entries(0..100));
+    assert!(Packing::new().pack(&block) < block.len() / 2);
+}
+
+#[test]
 fn a_merge_goes_round() {
     let runs = [entries([1, 4].into_iter()), entries([2].into_iter()), entries([3].into_iter())];
     let mut merge = Merge::new(&runs);
