@@ -262,7 +262,12 @@ impl Cursor {
     }
 
     pub(super) fn next(&mut self) {
-        self.at = self.list.next(self.node(), 0).0.map(Node::pointer);
+        let next = self.list.next(self.node(), 0).0;
+        if let Some(next) = next {
+            // SAFETY: by I1; each node has a link for level 0.
+            unsafe { next.prefetch_second() };
+        }
+        self.at = next.map(Node::pointer);
     }
 
     /// Costs a search: there are no links backwards.

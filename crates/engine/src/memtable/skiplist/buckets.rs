@@ -87,18 +87,6 @@ pub(super) fn first(bucket: &AtomicPtr<Header>) -> Option<NonNull<Header>> {
     NonNull::new(bucket.load(Relaxed))
 }
 
-/// Brings a bucket near: its miss then passes during the search of the list.
-#[inline]
-pub(super) fn prefetch(bucket: &AtomicPtr<Header>) {
-    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: it is a hint, and reads nothing that the program sees.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(bucket).cast()) };
-    }
-    let _ = bucket;
-}
-
 /// Memory that is never touched if few entries come: most of it is not even the process's then.
 #[cfg(not(loom))]
 fn empty(buckets: usize) -> Box<[AtomicPtr<Header>]> {

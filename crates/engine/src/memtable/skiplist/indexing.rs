@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU32;
 use crate::base::sync::lockless::AtomicPtr;
 use crate::base::sync::lockless::Ordering::Relaxed;
 use crate::memtable::skiplist::buckets::{self, Buckets, Looked};
-use crate::memtable::skiplist::node::{Header, Node};
+use crate::memtable::skiplist::node::{self, Header, Node};
 use crate::memtable::skiplist::{Shared, SkipList};
 
 /// At every so many insertions the writer looks for searches.
@@ -64,7 +64,8 @@ impl Index {
     #[inline]
     pub(super) fn bucket(&self, user: &[u8]) -> Option<&AtomicPtr<Header>> {
         let bucket = self.buckets.get()?.of(user);
-        buckets::prefetch(bucket);
+        // Its miss then passes during the search of the list.
+        node::prefetch(bucket);
         Some(bucket)
     }
 }
