@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicI64;
 use crate::base::key::{InternalKey, SeqNo};
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::sync::{Mutex, OnceLock, Rank, Signal};
+use crate::env::fs::WritableFile;
 use crate::format::filename::{FileName, FileNumber};
 use crate::format::table::builder::TableSummary;
 use crate::format::table::properties::TableProperties;
@@ -120,7 +121,7 @@ impl Drop for TableMeta {
     }
 }
 
-/// Names of files to remove, handed from destructors and installers to housekeeping.
+/// Files to remove and to close, handed from destructors, installers and writers to housekeeping.
 pub(crate) struct Graveyard {
     inner: Mutex<Buried>,
     bell: Signal,
@@ -128,8 +129,23 @@ pub(crate) struct Graveyard {
 
 #[derive(Default)]
 struct Buried {
-    names: Vec<FileName>,
+    graves: Graves,
     closed: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Graves {
+    /// To remove.
+    pub(crate) names: Vec<FileName>,
+    /// Logs to close that nobody needs. Of a file that is removed already, its close frees the memory and the disk space,
+    /// which may take milliseconds.
+    pub(crate) logs: Vec<Box<dyn WritableFile>>,
+}
+
+impl Graves {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.logs.is_empty()
+    }
 }
 
 impl Graveyard {
@@ -138,25 +154,30 @@ impl Graveyard {
     }
 
     pub(crate) fn bury(&self, name: FileName) {
-        self.inner.lock().names.push(name);
+        self.inner.lock().graves.names.push(name);
         self.bell.notify_one();
     }
 
-    /// What there is to remove now.
-    pub(crate) fn take(&self) -> Vec<FileName> {
-        std::mem::take(&mut self.inner.lock().names)
+    pub(crate) fn bury_log(&self, log: Box<dyn WritableFile>) {
+        self.inner.lock().graves.logs.push(log);
+        self.bell.notify_one();
     }
 
-    /// Waits for something to remove; `None` once closed and empty.
-    pub(crate) fn wait(&self) -> Option<Vec<FileName>> {
+    /// What there is to do now.
+    pub(crate) fn take(&self) -> Graves {
+        std::mem::take(&mut self.inner.lock().graves)
+    }
+
+    /// Waits for something to do; `None` once closed and empty.
+    pub(crate) fn wait(&self) -> Option<Graves> {
         let mut buried = self.inner.lock();
-        while buried.names.is_empty() {
+        while buried.graves.is_empty() {
             if buried.closed {
                 return None;
             }
             buried = self.bell.wait(buried);
         }
-        Some(std::mem::take(&mut buried.names))
+        Some(std::mem::take(&mut buried.graves))
     }
 
     /// Lets the waiting lane end when nothing is left.
@@ -192,9 +213,10 @@ mod exhaustive {
             let sweeper = {
                 let (graveyard, on_disk) = (Arc::clone(&graveyard), Arc::clone(&on_disk));
                 loom::thread::spawn(move || {
-                    assert_eq!(graveyard.wait(), Some(vec![FileName::Table(FileNumber(7))]));
+                    let graves = graveyard.wait().unwrap();
+                    assert_eq!(graves.names, [FileName::Table(FileNumber(7))]);
                     on_disk.store(false, Ordering::Relaxed);
-                    assert_eq!(graveyard.wait(), None);
+                    assert!(graveyard.wait().is_none());
                 })
             };
             table.mark_obsolete();
@@ -210,6 +232,7 @@ mod exhaustive {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::env::site::Site;
     use crate::version::testing::key;
 
     fn meta(number: u64, size: u64, graveyard: &Arc<Graveyard>) -> TableMeta {
@@ -240,7 +263,7 @@ mod tests {
         drop(table);
         assert!(graveyard.take().is_empty(), "still read");
         drop(reader);
-        assert_eq!(graveyard.take(), [FileName::Table(FileNumber(2))]);
+        assert_eq!(graveyard.take().names, [FileName::Table(FileNumber(2))]);
         assert!(graveyard.take().is_empty());
     }
 
@@ -255,6 +278,16 @@ mod tests {
     }
 
     #[test]
+    fn logs_are_handed_over_to_be_closed() {
+        let graveyard = Graveyard::new();
+        let fs = crate::Env::memory().file_system;
+        graveyard.bury_log(fs.create_log("1.log".as_ref(), Site::WalCreate).unwrap());
+        let graves = graveyard.wait().unwrap();
+        assert_eq!((graves.names.len(), graves.logs.len()), (0, 1));
+        assert!(graveyard.take().is_empty());
+    }
+
+    #[test]
     fn waiting_ends_with_something_to_remove_or_the_end() {
         let graveyard = Arc::new(Graveyard::new());
         std::thread::scope(|scope| {
@@ -263,8 +296,8 @@ mod tests {
             // Whether the lane waits already or not, it hears of both.
             graveyard.close();
             let (first, second) = waiting.join().unwrap();
-            assert_eq!(first, Some(vec![FileName::Current]));
-            assert_eq!(second, None);
+            assert_eq!(first.unwrap().names, [FileName::Current]);
+            assert!(second.is_none());
         });
     }
 }

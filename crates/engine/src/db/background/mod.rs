@@ -51,10 +51,10 @@ impl Lanes {
         }
         let (graveyard, weak) = (Arc::clone(&core.graveyard), Arc::downgrade(core));
         let sweep = move || {
-            while let Some(names) = graveyard.wait() {
+            while let Some(graves) = graveyard.wait() {
                 // Without a core nobody may touch the folder any more; the next open sweeps it.
                 let Some(core) = Weak::upgrade(&weak) else { return };
-                core.sweep(names);
+                core.sweep(graves);
             }
         };
         lanes.0.push(core.env.threads.spawn("siltstone-sweep", Box::new(sweep))?);
@@ -124,9 +124,9 @@ impl Core {
                 }))
             }
             Worked::Idle => {
-                let names = self.graveyard.take();
-                let any = !names.is_empty();
-                self.sweep(names);
+                let graves = self.graveyard.take();
+                let any = !graves.is_empty();
+                self.sweep(graves);
                 Ok(any)
             }
         }

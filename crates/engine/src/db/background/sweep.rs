@@ -1,15 +1,16 @@
-//! Housekeeping: removes the files that the graveyard names.
+//! Housekeeping: removes the files that the graveyard names, and closes those that it has.
 
 use crate::base::event::Event;
 use crate::db::core::Core;
 use crate::env::site::Site;
 use crate::format::filename::FileName;
+use crate::version::table_meta::Graves;
 
 impl Core {
     /// Removes files. One that cannot be removed stays, and the next open sweeps it: an orphan
     /// costs space, never data.
-    pub(crate) fn sweep(&self, names: Vec<FileName>) {
-        for name in names {
+    pub(crate) fn sweep(&self, graves: Graves) {
+        for name in graves.names {
             let removed = match name {
                 FileName::Table(number) => {
                     self.tables.evict(number);
@@ -22,6 +23,9 @@ impl Core {
             if removed.is_ok() {
                 self.listeners.tell(&Event::FileRemoved { name: name.to_string() });
             }
+        }
+        for mut log in graves.logs {
+            let _ = log.close(Site::WalClose); // Nothing in it is needed.
         }
     }
 

@@ -14,7 +14,6 @@ use crate::db::write::queue::{Request, Waiter};
 use crate::db::write::wal::Wal;
 use crate::env::site::Site;
 use crate::format::batch::{self, BatchReader};
-use crate::format::filename::FileNumber;
 use crate::memtable::Inserter;
 
 /// What changes hands with every write: in a box, so that little is moved.
@@ -99,15 +98,16 @@ impl Committer {
 
     /// Lets go of logs whose memtables are durable tables. Called at every switch as well: without
     /// any sync, each would keep its file open, and the disk space of a removed one taken.
-    pub(crate) fn close_flushed(&mut self, floor: FileNumber) {
+    pub(crate) fn let_go_of_flushed(&mut self, core: &Core) {
+        let floor = core.floor().wal;
         for wal in self.older.extract_if(.., |wal| wal.number() < floor) {
-            let _ = wal.close(); // Nothing in it is needed.
+            core.graveyard.bury_log(wal.into_file());
         }
     }
 
     /// C2: older logs first.
     pub(crate) fn sync(&mut self, core: &Core) -> Result<()> {
-        self.close_flushed(core.floor().wal);
+        self.let_go_of_flushed(core);
         for wal in &mut self.older {
             wal.sync(Site::WalSyncOlder)?;
             core.counters.wal_syncs.add(1);

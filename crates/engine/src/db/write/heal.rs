@@ -25,6 +25,7 @@ use crate::env::site::Site;
 use crate::format::batch::{self, WriteBatch};
 use crate::format::filename::{FileName, FileNumber};
 use crate::memtable::MemTable;
+use crate::version::table_meta::Graves;
 
 /// Entries are copied in records of about this size.
 const RECORD_BYTES: usize = 256 << 10;
@@ -49,7 +50,7 @@ impl Core {
             state.take_wals_below(number)
         };
         // At once, not by housekeeping: what they hold is in the new log, and the disk was full.
-        self.sweep(replaced);
+        self.sweep(Graves { names: replaced, ..Graves::default() });
         // Their bytes are in the new log; closing can tell nothing that matters any more.
         committer.older.clear();
         committer.wal = wal;

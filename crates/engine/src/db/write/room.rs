@@ -119,7 +119,7 @@ impl Core {
         let number = self.new_file_number();
         let wal = Wal::create(&self.log_place(), number)?;
         let (table, inserter) = self.new_memtable();
-        committer.close_flushed(self.floor().wal);
+        committer.let_go_of_flushed(self);
         let old = std::mem::replace(&mut committer.wal, wal);
         if old.needs_sync() {
             committer.older.push(old);

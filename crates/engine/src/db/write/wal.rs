@@ -152,6 +152,11 @@ impl Wal {
         Ok(())
     }
 
+    /// The file of a log that is not needed any more.
+    pub(crate) fn into_file(self) -> Box<dyn WritableFile> {
+        self.file
+    }
+
     /// Ends the log without syncing it.
     pub(crate) fn close(mut self) -> Result<()> {
         self.file.close(Site::WalClose)
