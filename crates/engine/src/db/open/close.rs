@@ -18,8 +18,8 @@ impl Core {
         self.cancelled.store(true, Ordering::Relaxed);
         self.changed.notify_all();
         self.ring_for_work();
-        let synced = self.sync_log();
         self.graveyard.close();
+        let synced = self.sync_log();
         self.listeners.tell(&Event::Closed);
         let failed = self.state.lock().failed.clone();
         failed.map_or(synced, Err)
