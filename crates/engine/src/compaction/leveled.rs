@@ -3,6 +3,8 @@
 //! side by side, and tables full of deletions are compacted for their own sake, so that space
 //! returns.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use crate::base::slot::{LEVELS, Level, Slot};
@@ -88,10 +90,11 @@ impl Leveled {
         let slots = Slot::all().filter(|slot| slot.level == level);
         let excess = idle_bytes(view, level).saturating_sub(self.settings.level_limit(level));
         let limits = Limits { excess, merge: self.settings.expanded_limit() };
-        let choices = slots.flat_map(|from| stretches(view, from, to, limits));
-        let mut choices: Vec<_> = choices.collect();
-        choices.sort_unstable();
-        choices.into_iter().find_map(|stretch| self.plan(view, &stretch.places(), to))
+        let choices = slots.flat_map(|from| stretches(view, from, to, limits)).map(Reverse);
+        // Mostly the first will do: to sort them all would take long in a level of many tables.
+        let mut choices: BinaryHeap<_> = choices.collect();
+        let in_turn = std::iter::from_fn(|| choices.pop());
+        in_turn.map(|Reverse(stretch)| stretch.places()).find_map(|seed| self.plan(view, &seed, to))
     }
 
     /// Completes a seed; `None` if it may not start beside the running jobs.

@@ -1,7 +1,7 @@
 //! Neighbours in a level that go down together.
 //!
 //! A table's merge rewrites all that the table overlaps in the next level: as many bytes as lie under it, and the rest of
-//! the two tables that its ends lie in. Neighbours share these rests: four together rewrite a seventh less than by turns.
+//! the two tables that its ends lie in. Neighbours share these rests.
 
 use std::sync::Arc;
 
