@@ -88,10 +88,14 @@ impl Slot {
 
     /// All slots in search order.
     pub(crate) fn all() -> impl DoubleEndedIterator<Item = Slot> {
-        (0..SLOTS).map(|index| Slot {
-            level: Level(index.div_ceil(2) as u8),
-            area: if index == 0 || index % 2 == 1 { Area::Tree } else { Area::SstLog },
-        })
+        (0..SLOTS).filter_map(Slot::at)
+    }
+
+    /// The slot at a position in the search order; `None` past the last.
+    #[inline]
+    pub(crate) fn at(index: usize) -> Option<Self> {
+        let area = if index == 0 || index % 2 == 1 { Area::Tree } else { Area::SstLog };
+        (index < SLOTS).then_some(Slot { level: Level(index.div_ceil(2) as u8), area })
     }
 
     /// True where tables share no user key.

@@ -89,7 +89,7 @@ impl<'a> VersionBuilder<'a> {
         for slot in Slot::all() {
             let change = std::mem::take(&mut self.slots[slot.index()]);
             if !change.removed.is_empty() || !change.added.is_empty() {
-                version.slots[slot.index()] = self.merge(slot, change)?;
+                version.set_slot(slot, self.merge(slot, change)?);
             }
         }
         Ok(version)

@@ -9,8 +9,8 @@ use crate::base::key::{self, ValueKind};
 use crate::base::slot::Slot;
 use crate::format::table::{GetOptions, Table};
 use crate::store::table_cache::TableCache;
-use crate::version::Version;
 use crate::version::table_meta::TableMeta;
+use crate::version::{Tables, Version};
 
 /// What a read asks for: a user key, and the internal key at which its search starts.
 #[derive(Clone, Copy)]
@@ -50,11 +50,8 @@ impl Lookup<'_> {
     ) -> Result<Answer<'v, R>> {
         let mut answer = Answer { hit: None, wasted: None, wants_filter: false };
         let mut first: Option<(Slot, &Arc<TableMeta>)> = None;
-        for (slot, tables) in version.slots() {
-            if tables.is_empty() {
-                continue;
-            }
-            for table in self.candidates(version, slot, target) {
+        for (slot, tables) in version.filled_slots() {
+            for table in self.candidates(slot, tables, target) {
                 answer.wasted = first;
                 let open = self.cache.get(table.number, table.size)?;
                 answer.hit = self.probe(&open, target, &mut found)?;
@@ -76,11 +73,11 @@ impl Lookup<'_> {
     #[inline]
     fn candidates<'v>(
         &self,
-        version: &'v Version,
         slot: Slot,
+        tables: &'v Tables,
         target: Target<'_>,
     ) -> impl Iterator<Item = &'v Arc<TableMeta>> {
-        let (user, tables) = (&self.order.user, version.shared_slot(slot));
+        let user = &self.order.user;
         let sorted = slot.is_sorted();
         let start = if sorted { tables.first_not_before(self.order, target.seek) } else { 0 };
         tables[start..]

@@ -37,7 +37,11 @@ pub(crate) type Tables = Arc<TableList>;
 #[derive(Clone, Default)]
 pub(crate) struct Version {
     slots: [Tables; SLOTS],
+    /// A bit for each slot that has tables, by its index: reads come by the others without a look.
+    filled: u16,
 }
+
+const _: () = assert!(SLOTS <= u16::BITS as usize);
 
 /// A range of user keys, both ends included; `None` is open.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,6 +87,23 @@ impl Version {
 
     pub(crate) fn slots(&self) -> impl DoubleEndedIterator<Item = (Slot, &[Arc<TableMeta>])> {
         Slot::all().map(|slot| (slot, self.slot(slot)))
+    }
+
+    /// The slots that have tables, in search order.
+    #[inline]
+    pub(crate) fn filled_slots(&self) -> impl Iterator<Item = (Slot, &Tables)> {
+        let mut left = self.filled;
+        std::iter::from_fn(move || {
+            let index = left.trailing_zeros() as usize;
+            left &= left.wrapping_sub(1);
+            Some((Slot::at(index)?, self.slots.get(index)?))
+        })
+    }
+
+    fn set_slot(&mut self, slot: Slot, tables: Tables) {
+        let bit = 1 << slot.index();
+        self.filled = if tables.is_empty() { self.filled & !bit } else { self.filled | bit };
+        self.slots[slot.index()] = tables;
     }
 
     /// Every table with its slot, in search order.

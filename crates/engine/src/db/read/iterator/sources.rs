@@ -8,6 +8,7 @@ use crate::db::core::Core;
 use crate::db::options::ReadOptions;
 use crate::db::super_version::SuperVersion;
 use crate::format::table::ScanOptions;
+use crate::version::Tables;
 use crate::version::level_iter::{LevelIter, Source};
 
 /// Sources in search order: equal keys cannot be, since sequence numbers differ.
@@ -18,14 +19,13 @@ pub(super) fn sources(
 ) -> Result<Vec<Source>> {
     let scan = ScanOptions::for_reads(options.verify_checksums, options.fill_cache);
     let order = &core.settings.order;
-    let of_slot = |(slot, tables): (Slot, &[_])| {
+    let of_slot = |(slot, tables): (Slot, &Tables)| {
         tables.len().min(if slot.is_sorted() { 1 } else { usize::MAX })
     };
-    let of_slots: usize = pinned.version.slots().map(of_slot).sum();
+    let of_slots: usize = pinned.version.filled_slots().map(of_slot).sum();
     let mut sources = Vec::with_capacity(pinned.memtables().count() + of_slots);
     sources.extend(pinned.memtables().map(|memtable| Source::MemTable(memtable.iter())));
-    for slot in Slot::all() {
-        let tables = pinned.version.shared_slot(slot);
+    for (slot, tables) in pinned.version.filled_slots() {
         if slot.is_sorted() && tables.len() > 1 {
             let cache = Arc::clone(&core.tables);
             let level = LevelIter::new(order.clone(), cache, scan, Arc::clone(tables));
