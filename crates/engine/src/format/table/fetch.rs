@@ -15,8 +15,8 @@ use crate::format::table::spare;
 
 /// Scratch memory larger than this is given back after use.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
-/// A scan's first block is read alone, the next two at once if they take no more than this. Then readahead starts with
-/// it, ..
+/// A scan's first block is read alone: most scans are content with it. Who goes on mostly wants more than one, so that
+/// readahead starts with this, ..
 const SPAN_BYTES_MIN: usize = 8 << 10;
 /// .. and doubles up to this.
 const SPAN_BYTES_MAX: usize = 256 << 10;
@@ -165,7 +165,7 @@ impl Readahead {
         handle: BlockHandle,
         verify: Verify,
     ) -> Result<Vec<u8>> {
-        let (id, content) = self.stored(file, (handle, None), verify)?;
+        let (id, content) = self.stored(file, handle, verify)?;
         let unpacked = self.unpack(id, content, Vec::new());
         unpacked.map_err(|error| error.at(handle.offset).in_file(file.path()))
     }
@@ -182,16 +182,15 @@ impl Readahead {
     }
 
     /// Whether the block begins where the last one ended.
-    pub(crate) fn follows(&self, handle: BlockHandle) -> bool {
+    fn follows(&self, handle: BlockHandle) -> bool {
         handle.offset == self.expected
     }
 
-    /// Has a block as it is stored in the buffer, checked: its type byte, and where its content lies there. `next` is
-    /// the block behind it, if that may be wanted, too.
+    /// Has a block as it is stored in the buffer, checked: its type byte, and where its content lies there.
     pub(crate) fn stored(
         &mut self,
         file: &dyn RandomAccessFile,
-        (handle, next): (BlockHandle, Option<BlockHandle>),
+        handle: BlockHandle,
         verify: Verify,
     ) -> Result<(u8, Range<usize>)> {
         let len = stored_bytes(file, handle)?;
@@ -201,8 +200,7 @@ impl Readahead {
             self.span = 0;
         }
         if self.buffered(handle.offset, len).is_none() {
-            let next_len = next.and_then(|next| stored_bytes(file, next).ok()).unwrap_or_default();
-            let wanted = if goes_on { self.reach(len, next_len) } else { len };
+            let wanted = if goes_on { self.reach(len) } else { len };
             self.fill(file, handle.offset, (len, wanted))
                 .map_err(|error| error.in_file(file.path()))?;
         }
@@ -215,9 +213,8 @@ impl Readahead {
     }
 
     /// How much to read for a block of so many bytes in a sequential scan: more each time.
-    fn reach(&mut self, len: usize, next_len: usize) -> usize {
-        let both = len + next_len;
-        let wanted = if self.span == 0 && both <= SPAN_BYTES_MIN { both } else { self.span };
+    fn reach(&mut self, len: usize) -> usize {
+        let wanted = self.span.max(SPAN_BYTES_MIN);
         self.span = (2 * self.span).clamp(SPAN_BYTES_MIN, SPAN_BYTES_MAX);
         wanted.max(len)
     }

@@ -112,14 +112,9 @@ impl TableIter {
     fn read(&mut self, index: usize, way: Way) -> Result<()> {
         let table = &*self.table;
         let handle = table.handle(index)?;
-        // Two at once, but not from the first on: most seeks are content with that one.
-        let takes_two = self.readahead.follows(handle)
-            && index + 1 < table.index().len()
-            && !table.has_cached(index + 1);
-        let next = if takes_two { Some(table.handle(index + 1)?) } else { None };
         let keeps = self.options.fill_cache && table.admits(index);
         let (id, content) =
-            self.readahead.stored(table.file(), (handle, next), self.options.verify.into())?;
+            self.readahead.stored(table.file(), handle, self.options.verify.into())?;
         let unpacked = spare::take();
         let whole = if id == compress::SNAPPY && !keeps && self.may_stop_within(way) {
             let lent = self.readahead.lend();

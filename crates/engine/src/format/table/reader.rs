@@ -268,10 +268,6 @@ impl Table {
         self.cache.admits(&self.shelf, index)
     }
 
-    pub(crate) fn has_cached(&self, index: usize) -> bool {
-        self.shelf.is_filled(index)
-    }
-
     pub(crate) fn cached(&self, index: usize) -> Option<Arc<CachedBlock>> {
         self.shelf.get(index)
     }
