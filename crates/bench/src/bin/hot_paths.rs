@@ -31,7 +31,7 @@ struct HotPath {
     walk: fn(&Path) -> Result<()>,
 }
 
-const PATHS: [HotPath; 10] = [
+const PATHS: [HotPath; 11] = [
     HotPath { name: "put", operations: OPERATIONS, walk: put },
     HotPath { name: "put_ascending", operations: OPERATIONS, walk: put_ascending },
     HotPath { name: "get_memtable", operations: OPERATIONS, walk: get_memtable },
@@ -41,6 +41,7 @@ const PATHS: [HotPath; 10] = [
     HotPath { name: "next", operations: ENTRIES, walk: next },
     HotPath { name: "prev", operations: ENTRIES, walk: prev },
     HotPath { name: "seek", operations: ENTRIES, walk: seek },
+    HotPath { name: "scan", operations: ENTRIES, walk: short_scans },
     HotPath { name: "compact", operations: ENTRIES, walk: compact },
 ];
 
@@ -250,6 +251,26 @@ fn seek(folder: &Path) -> Result<()> {
         for key in &keys {
             iter.seek(key)?;
             assert!(iter.valid());
+        }
+        Ok(())
+    })
+}
+
+/// What most scans are: a new iterator, a seek, and a few entries.
+fn short_scans(folder: &Path) -> Result<()> {
+    let db = settled(folder, options(CACHE_BYTES))?;
+    scan(&db)?;
+    let keys: Vec<_> = scattered().map(|number| key(number * 2)).collect();
+    measured(&mut || {
+        for key in &keys {
+            let mut iter = db.iter()?;
+            iter.seek(key)?;
+            for _ in 0..10 {
+                if iter.valid() {
+                    black_box((iter.key(), iter.value()));
+                    iter.next()?;
+                }
+            }
         }
         Ok(())
     })
