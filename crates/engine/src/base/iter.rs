@@ -4,6 +4,7 @@
 //! iterator is invalid until the next successful seek.
 
 use crate::base::error::{Error, Result};
+use crate::base::key::KeyHead;
 
 pub(crate) trait InternalIterator: Send {
     /// True when on an entry; only then may `key` and `value` be called.
@@ -14,6 +15,17 @@ pub(crate) trait InternalIterator: Send {
     fn seek(&mut self, target: &[u8]) -> Result<()>;
     /// Needs `valid()`.
     fn next(&mut self) -> Result<()>;
+    /// As `next`, and returns whether it leads to an entry. If so, `head`, which is of the current key, becomes that of its
+    /// key; `is_bytewise` is the order of user keys.
+    #[inline]
+    fn next_with_head(&mut self, head: &mut KeyHead, is_bytewise: bool) -> Result<bool> {
+        self.next()?;
+        let valid = self.valid();
+        if valid {
+            *head = KeyHead::of(self.key(), is_bytewise);
+        }
+        Ok(valid)
+    }
     /// Needs `valid()`.
     fn prev(&mut self) -> Result<()>;
     /// The internal key (for an index iterator, its separator).

@@ -109,7 +109,7 @@ pub(crate) fn leading_words(internal: &[u8]) -> u128 {
 }
 
 /// What of an internal key is mostly enough to know, in registers.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyHead {
     /// Its [`leading_words`]; 0 in custom orders.
     pub(crate) leading: u128,
@@ -126,6 +126,32 @@ impl KeyHead {
         };
         let leading = if is_bytewise { leading_words(internal) } else { 0 };
         KeyHead { leading, tag: u64::from_le_bytes(*tag), user_len: user.len() }
+    }
+
+    /// Makes it the head of a key that has the first `shared` bytes of its own and then the first `suffix` bytes of `rest`,
+    /// a tag at least; false if there are not so many, or if it shares some of the tag. Keys are rebuilt in pieces, and who reads a piece together with what
+    /// was there before waits until it has arrived in the processor's cache: so the key itself is not looked at.
+    #[inline(always)]
+    pub(crate) fn rebuild(
+        &mut self,
+        shared: usize,
+        (rest, suffix): (&[u8; 2 * LEADING_BYTES], usize),
+        is_bytewise: bool,
+    ) -> bool {
+        let tag = rest.get(..suffix).and_then(|suffix| suffix.last_chunk::<TAG_BYTES>());
+        let (Some(tag), Some(first)) = (tag, rest.first_chunk()) else { return false };
+        if shared > self.user_len {
+            return false;
+        }
+        let user_len = shared + suffix - TAG_BYTES;
+        if is_bytewise {
+            let behind = |bytes| u128::MAX.checked_shr(8 * bytes as u32).unwrap_or_default();
+            let first = u128::from_be_bytes(*first).checked_shr(8 * shared as u32);
+            let own = self.leading & !behind(shared);
+            self.leading = (own | first.unwrap_or_default()) & !behind(user_len);
+        }
+        (self.tag, self.user_len) = (u64::from_le_bytes(*tag), user_len);
+        true
     }
 
     pub(crate) fn seqno(self) -> SeqNo {
@@ -279,6 +305,29 @@ mod tests {
             assert_eq!(leading_words(key.as_bytes()), u128::from_be_bytes(padded), "{len}");
         }
         assert_eq!(leading_words(b"short"), 0);
+    }
+
+    #[test]
+    fn heads_are_rebuilt_as_keys_are() {
+        let old: Vec<u8> = (1..=40).collect();
+        let rest: [u8; 2 * LEADING_BYTES] = std::array::from_fn(|at| 0xff - at as u8);
+        for is_bytewise in [true, false] {
+            for old_len in TAG_BYTES..=old.len() {
+                let old = &old[..old_len];
+                for (shared, suffix) in
+                    (0..=old_len).flat_map(|shared| (0..=rest.len()).map(move |n| (shared, n)))
+                {
+                    let key = [&old[..shared], &rest[..suffix]].concat();
+                    let mut head = KeyHead::of(old, is_bytewise);
+                    let rebuilt = head.rebuild(shared, (&rest, suffix), is_bytewise);
+                    assert_eq!(rebuilt, shared <= old_len - TAG_BYTES && suffix >= TAG_BYTES);
+                    if rebuilt {
+                        assert_eq!(head, KeyHead::of(&key, is_bytewise), "{shared} and {suffix}");
+                    }
+                }
+            }
+            assert!(!KeyHead::of(&old, is_bytewise).rebuild(3, (&rest, 33), is_bytewise));
+        }
     }
 
     #[test]

@@ -113,31 +113,56 @@ impl<I: InternalIterator> MergingIter<I> {
         }
     }
 
-    /// Moves the current child one entry on in the direction of travel.
+    /// Moves the current child one entry on.
+    #[inline(always)]
+    fn step_forward(&mut self) -> Result<()> {
+        let top = self.heap.first_mut().expect("callers check that the iterator is valid");
+        let is_bytewise = self.order.is_bytewise();
+        let moved = self.children[top.child].next_with_head(&mut top.head, is_bytewise);
+        if !matches!(moved, Ok(true)) {
+            return self.drop_top(moved.map(drop));
+        }
+        let leading = top.head.leading;
+        let stays = match self.nearest_below {
+            // Custom orders have no leading words.
+            Some(below) => leading < self.heap[below].head.leading,
+            None => self.heap.len() == 1,
+        };
+        if !stays {
+            self.settle();
+        }
+        Ok(())
+    }
+
+    /// Moves the current child one entry back.
     #[inline]
-    fn step(&mut self) -> Result<()> {
+    fn step_backward(&mut self) -> Result<()> {
         let top = self.heap.first_mut().expect("callers check that the iterator is valid");
         let iter = &mut self.children[top.child];
-        let moved = match self.direction {
-            Direction::Forward => iter.next(),
-            Direction::Backward => iter.prev(),
-        };
-        if let Err(error) = moved {
-            self.heap.clear();
-            return Err(error);
-        }
-        if !iter.valid() {
-            self.heap.swap_remove(0);
-            self.nearest_below = None;
-        } else {
+        let moved = iter.prev();
+        if moved.is_ok() && iter.valid() {
             top.head = KeyHead::of(iter.key(), self.order.is_bytewise());
+            self.settle();
+            return Ok(());
         }
-        self.settle();
+        self.drop_top(moved)
+    }
+
+    /// The current child has come to its end, or has failed.
+    #[inline(never)]
+    fn drop_top(&mut self, moved: Result<()>) -> Result<()> {
+        if moved.is_err() {
+            self.heap.clear();
+            return moved;
+        }
+        self.heap.swap_remove(0);
+        self.nearest_below = None;
+        self.sift_down(0);
         Ok(())
     }
 
     /// Brings the nearest child to the top when only the top may be out of place.
-    #[inline]
+    #[inline(never)]
     fn settle(&mut self) {
         let Some(below) = self.nearest_below.or_else(|| self.nearer_child_of(0)) else {
             return;
@@ -234,12 +259,12 @@ impl<I: InternalIterator> InternalIterator for MergingIter<I> {
         self.start(Direction::Forward, |iter| iter.seek(target))
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Result<()> {
         if self.direction != Direction::Forward {
             self.turn(Direction::Forward)?;
         }
-        self.step()
+        self.step_forward()
     }
 
     #[inline]
@@ -247,7 +272,7 @@ impl<I: InternalIterator> InternalIterator for MergingIter<I> {
         if self.direction != Direction::Backward {
             self.turn(Direction::Backward)?;
         }
-        self.step()
+        self.step_backward()
     }
 
     #[inline]

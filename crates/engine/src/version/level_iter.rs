@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
+use crate::base::key::KeyHead;
 use crate::format::table::{ScanOptions, TableIter};
 use crate::memtable::MemTableIter;
 use crate::store::table_cache::TableCache;
@@ -83,6 +84,20 @@ impl LevelIter {
         self.guarded(|level| moved.and_then(|()| level.skip_forward()))
     }
 
+    #[inline(never)]
+    fn leave_with_head(
+        &mut self,
+        moved: Result<()>,
+        head: &mut KeyHead,
+        is_bytewise: bool,
+    ) -> Result<bool> {
+        self.leave(moved)?;
+        if self.valid() {
+            *head = KeyHead::of(self.key(), is_bytewise);
+        }
+        Ok(self.valid())
+    }
+
     /// As [`leave`](Self::leave), by its beginning.
     #[inline(never)]
     fn leave_backward(&mut self, moved: Result<()>) -> Result<()> {
@@ -136,6 +151,14 @@ impl InternalIterator for LevelIter {
         match current.next() {
             Ok(()) if current.valid() => Ok(()),
             moved => self.leave(moved),
+        }
+    }
+
+    #[inline(always)]
+    fn next_with_head(&mut self, head: &mut KeyHead, is_bytewise: bool) -> Result<bool> {
+        match self.current().next_with_head(head, is_bytewise) {
+            Ok(true) => Ok(true),
+            moved => self.leave_with_head(moved.map(drop), head, is_bytewise),
         }
     }
 
@@ -202,6 +225,10 @@ impl InternalIterator for Source {
     #[inline(always)] // One of three, mostly the same as before.
     fn next(&mut self) -> Result<()> {
         each!(self, iter => iter.next())
+    }
+    #[inline(always)]
+    fn next_with_head(&mut self, head: &mut KeyHead, is_bytewise: bool) -> Result<bool> {
+        each!(self, iter => iter.next_with_head(head, is_bytewise))
     }
     #[inline(always)]
     fn prev(&mut self) -> Result<()> {

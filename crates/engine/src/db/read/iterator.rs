@@ -190,18 +190,34 @@ impl DbIterator {
     )]
     pub fn next(&mut self) -> Result<()> {
         assert!(self.valid, "next() of an iterator that stands nowhere");
-        self.moved(|iter| {
-            match iter.stand {
-                Stand::Forward | Stand::Backward => {
-                    let merged = &mut iter.merged;
-                    let order = &iter.core.settings.order.user;
-                    let head = merged.head().unwrap_or_default();
-                    iter.passed.set(order, head, || user_key(merged.key()));
-                    merged.next()?;
-                }
-                Stand::Before => iter.turn_forward()?,
-            }
-            iter.find_forward(true)
+        self.valid = false;
+        if self.stand == Stand::Before {
+            return self.moved(|iter| {
+                iter.turn_forward()?;
+                iter.find_forward(true)
+            });
+        }
+        let before = self.merged.head().unwrap_or_default();
+        let order = &self.core.settings.order.user;
+        self.passed.set(order, before, || user_key(self.merged.key()));
+        let stepped = self.merged.next();
+        if stepped.is_ok() && self.stands_on_value_after(before) {
+            self.stand = Stand::Forward;
+            self.valid = true;
+            self.sample();
+            return Ok(());
+        }
+        self.moved(|iter| stepped.and_then(|()| iter.find_forward(true)))
+    }
+
+    /// Whether the heads alone tell that `merged` stands on what [`find_forward`](Self::find_forward) would lead to.
+    #[inline(always)]
+    fn stands_on_value_after(&self, before: KeyHead) -> bool {
+        self.merged.head().is_some_and(|head| {
+            // Custom orders have no leading words.
+            head.leading > before.leading
+                && head.kind() == Some(ValueKind::Value)
+                && head.seqno() <= self.seqno
         })
     }
 
@@ -236,13 +252,19 @@ impl DbIterator {
         self.valid = false;
         let moved = movement(self);
         self.valid &= moved.is_ok();
-        if self.sampler.is_some() {
-            self.sample();
-        }
+        self.sample();
         moved
     }
 
+    #[inline(always)]
     fn sample(&mut self) {
+        if self.sampler.is_some() {
+            self.sample_entry();
+        }
+    }
+
+    #[cold]
+    fn sample_entry(&mut self) {
         if !self.valid {
             return;
         }
@@ -254,7 +276,7 @@ impl DbIterator {
 
     /// From `merged`'s position on, finds the next key that is visible and not deleted. With `skip`,
     /// entries of `passed` are passed over.
-    #[inline]
+    #[inline(never)]
     fn find_forward(&mut self, mut skip: bool) -> Result<()> {
         let order = &self.core.settings.order.user;
         let mut passed_over = 0;

@@ -9,11 +9,15 @@ use std::sync::Arc;
 use crate::base::comparator::InternalOrder;
 use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
+use crate::base::key::KeyHead;
 use crate::format::table::block::{Block, Matcher, bad_entry, rebuild_key, set_key};
 use crate::format::table::cache::CachedBlock;
 use crate::format::table::interval::Interval;
 use crate::format::table::key_buf::KeyBuf;
 use crate::format::table::partial::PartialBlock;
+
+/// A header of three lengths below 128.
+const HEADER_BYTES_MIN: usize = 3;
 
 pub(crate) struct BlockIter {
     order: InternalOrder,
@@ -111,7 +115,7 @@ impl BlockIter {
     }
 
     /// Moves to the entry that starts at `at`, whose predecessor's key is in `self.key`.
-    #[inline]
+    #[inline(never)]
     fn step_to(&mut self, at: usize) -> Result<()> {
         self.valid = false;
         if let Held::Partial(partial) = &mut self.block {
@@ -129,6 +133,30 @@ impl BlockIter {
         block.rebuild_key(&entry, &mut self.key)?;
         self.stand_on(at, entry.value);
         Ok(())
+    }
+
+    /// Moves to the next entry if it has nothing strange and is at hand; else false. Most steps are such ones.
+    #[inline(always)]
+    fn step_at_hand(&mut self, head: &mut KeyHead, is_bytewise: bool) -> bool {
+        let at = self.value.end;
+        let Some([shared, suffix, value, rest @ ..]) = self.block.at_hand().get(at..) else {
+            return false;
+        };
+        let is_plain = (shared | suffix | value) < 0x80;
+        let (shared, suffix, value) =
+            (usize::from(*shared), usize::from(*suffix), usize::from(*value));
+        let Some(piece) = rest.first_chunk() else { return false };
+        if !is_plain
+            || suffix + value > rest.len()
+            // A suffix of a whole tag, so that restart points, which a partial block does not know, are no entries.
+            || !head.rebuild(shared, (piece, suffix), is_bytewise)
+            || !self.key.rebuild_of_piece(shared, piece, suffix)
+        {
+            return false;
+        }
+        let value_at = at + HEADER_BYTES_MIN + suffix;
+        self.stand_on(at, value_at..value_at + value);
+        true
     }
 
     #[inline]
@@ -190,6 +218,16 @@ impl BlockIter {
 }
 
 impl Held {
+    /// The entries that need no more unpacking, and perhaps something behind them.
+    #[inline]
+    fn at_hand(&self) -> &[u8] {
+        match self {
+            Held::Whole(cached) => cached.block.slice(0..cached.block.entries_end()),
+            Held::Partial(partial) => partial.unpacked(),
+            Held::Nothing => &[],
+        }
+    }
+
     /// The block, if it is whole.
     #[inline]
     fn whole(&self) -> Option<&Block> {
@@ -234,6 +272,20 @@ impl InternalIterator for BlockIter {
         debug_assert!(self.valid);
         self.forget_interval();
         self.step_to(self.value.end)
+    }
+
+    #[inline(always)]
+    fn next_with_head(&mut self, head: &mut KeyHead, is_bytewise: bool) -> Result<bool> {
+        debug_assert!(self.valid);
+        self.forget_interval();
+        if self.step_at_hand(head, is_bytewise) {
+            return Ok(true);
+        }
+        self.step_to(self.value.end)?;
+        if self.valid {
+            *head = KeyHead::of(self.key.as_bytes(), is_bytewise);
+        }
+        Ok(self.valid)
     }
 
     #[inline]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
+use crate::base::key::KeyHead;
 use crate::format::table::block_iter::BlockIter;
 use crate::format::table::compress;
 use crate::format::table::fetch::{Ahead, Readahead};
@@ -159,6 +160,16 @@ impl TableIter {
         Ok(())
     }
 
+    /// The end of [`next_with_head`](InternalIterator::next_with_head) where the block has ended.
+    #[inline(never)]
+    fn leave(&mut self, head: &mut KeyHead, is_bytewise: bool) -> Result<bool> {
+        self.skip_forward()?;
+        if self.valid() {
+            *head = KeyHead::of(self.key(), is_bytewise);
+        }
+        Ok(self.valid())
+    }
+
     /// From before a block's start to the last entry of a block before it that has one.
     #[inline(never)]
     fn skip_backward(&mut self) -> Result<()> {
@@ -207,6 +218,15 @@ impl InternalIterator for TableIter {
         match self.entries.next() {
             Ok(()) if self.entries.valid() => Ok(()),
             Ok(()) => self.skip_forward(),
+            Err(error) => Err(self.placed(error)),
+        }
+    }
+
+    #[inline(always)]
+    fn next_with_head(&mut self, head: &mut KeyHead, is_bytewise: bool) -> Result<bool> {
+        match self.entries.next_with_head(head, is_bytewise) {
+            Ok(true) => Ok(true),
+            Ok(false) => self.leave(head, is_bytewise),
             Err(error) => Err(self.placed(error)),
         }
     }

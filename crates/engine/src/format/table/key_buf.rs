@@ -8,6 +8,10 @@ use std::ops::Range;
 
 /// What is not longer is copied as a piece of this length.
 const PIECE_BYTES: usize = 32;
+pub(crate) type Piece = [u8; PIECE_BYTES];
+
+/// Room for usual keys, and a piece behind them: so that most buffers never grow.
+const BUF_BYTES_MIN: usize = 96;
 
 #[derive(Debug, Default)]
 pub(crate) struct KeyBuf {
@@ -45,23 +49,29 @@ impl KeyBuf {
     #[inline(always)]
     pub(crate) fn rebuild(&mut self, shared: usize, rest: &[u8], suffix: usize) {
         debug_assert!(shared <= self.len && suffix <= rest.len());
-        if suffix <= PIECE_BYTES
-            && let Some(from) = rest.first_chunk::<PIECE_BYTES>()
-            && let Some(to) = self.bytes.get_mut(shared..)
-            && let Some(to) = to.first_chunk_mut::<PIECE_BYTES>()
-        {
-            *to = *from;
-            self.len = shared + suffix;
-        } else {
+        let piece = rest.first_chunk();
+        if !piece.is_some_and(|piece| self.rebuild_of_piece(shared, piece, suffix)) {
             self.rebuild_in_any_length(shared, rest.get(..suffix).unwrap_or_default());
         }
+    }
+
+    /// As [`rebuild`](Self::rebuild), of the first `suffix` bytes of a piece; false if there is no room for it.
+    #[inline(always)]
+    pub(crate) fn rebuild_of_piece(&mut self, shared: usize, piece: &Piece, suffix: usize) -> bool {
+        let room = self.bytes.get_mut(shared..).and_then(|to| to.first_chunk_mut::<PIECE_BYTES>());
+        let Some(to) = room.filter(|_| shared <= self.len && suffix <= PIECE_BYTES) else {
+            return false;
+        };
+        *to = *piece;
+        self.len = shared + suffix;
+        true
     }
 
     #[inline(never)]
     fn rebuild_in_any_length(&mut self, shared: usize, suffix: &[u8]) {
         self.len = shared + suffix.len();
         if self.bytes.len() < self.len {
-            self.bytes.resize(self.len + PIECE_BYTES, 0);
+            self.bytes.resize((self.len + PIECE_BYTES).max(BUF_BYTES_MIN), 0);
         }
         if let Some(to) = self.bytes.get_mut(shared..self.len) {
             to.copy_from_slice(suffix);

@@ -112,6 +112,12 @@ impl PartialBlock {
         done
     }
 
+    /// What is unpacked so far; nothing once it is asked to [complete](Self::complete).
+    #[inline]
+    pub(super) fn unpacked(&self) -> &[u8] {
+        &self.unpacked
+    }
+
     /// A part of what is unpacked.
     #[inline]
     pub(super) fn slice(&self, range: Range<usize>) -> &[u8] {

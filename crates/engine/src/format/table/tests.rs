@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::base::comparator::{Comparator, InternalOrder, UserOrder};
 use crate::base::error::{ErrorKind, Result};
 use crate::base::iter::InternalIterator;
-use crate::base::key::{InternalKey, SEQNO_MAX, SeqNo, ValueKind, user_key};
+use crate::base::key::{InternalKey, KeyHead, SEQNO_MAX, SeqNo, ValueKind, user_key};
 use crate::base::sync::{Mutex, Rank};
 use crate::env::fs::{RandomAccessFile, WritableFile};
 use crate::env::site::Site;
@@ -225,7 +225,23 @@ fn gets_from_blocks_that_are_hit_often_find_the_same() {
     }
 }
 
+/// Steps forward that tell of the heads lead to the same entries.
+#[track_caller]
+fn check_heads(iter: &mut dyn InternalIterator, order: &InternalOrder, entries: &Entries) {
+    let head_of = |key: &[u8]| KeyHead::of(key, order.is_bytewise());
+    iter.seek_to_first().unwrap();
+    let mut head = entries.first().map_or(KeyHead::default(), |(key, _)| head_of(key));
+    for (key, value) in entries {
+        assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
+        assert_eq!(head, head_of(key));
+        let went_on = iter.next_with_head(&mut head, order.is_bytewise()).unwrap();
+        assert_eq!(went_on, iter.valid());
+    }
+    assert!(!iter.valid());
+}
+
 /// Checks every way of moving against the sorted list itself.
+#[track_caller]
 fn check_iter(iter: &mut dyn InternalIterator, order: &InternalOrder, entries: &Entries) {
     let at = |iter: &dyn InternalIterator| (iter.key().to_vec(), iter.value().to_vec());
     iter.seek_to_first().unwrap();
@@ -235,6 +251,7 @@ fn check_iter(iter: &mut dyn InternalIterator, order: &InternalOrder, entries: &
         iter.next().unwrap();
     }
     assert!(!iter.valid());
+    check_heads(iter, order, entries);
     iter.seek_to_last().unwrap();
     for entry in entries.iter().rev() {
         assert!(iter.valid());

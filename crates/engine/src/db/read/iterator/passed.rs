@@ -6,7 +6,9 @@ use crate::base::key::{KeyHead, LEADING_BYTES};
 /// A user key whose entries are to be passed over, and all before them.
 #[derive(Default)]
 pub(super) struct Passed {
-    head: KeyHead,
+    /// Of its head, as is the length.
+    leading: u128,
+    user_len: usize,
     /// Not set if the leading words say all of it.
     key: Vec<u8>,
 }
@@ -19,7 +21,7 @@ impl Passed {
         head: KeyHead,
         key: impl FnOnce() -> &'k [u8],
     ) {
-        self.head = head;
+        (self.leading, self.user_len) = (head.leading, head.user_len);
         if head.user_len > LEADING_BYTES || !order.is_bytewise() {
             self.key.clear();
             self.key.extend_from_slice(key());
@@ -34,11 +36,10 @@ impl Passed {
         head: KeyHead,
         key: impl FnOnce() -> &'k [u8],
     ) -> bool {
-        let own = &self.head;
         match order {
-            UserOrder::Bytewise if head.leading != own.leading => head.leading < own.leading,
+            UserOrder::Bytewise if head.leading != self.leading => head.leading < self.leading,
             // Zeros, of which the leading words cannot tell, make a key longer, and so greater.
-            UserOrder::Bytewise if own.user_len <= LEADING_BYTES => head.user_len <= own.user_len,
+            UserOrder::Bytewise if self.user_len <= LEADING_BYTES => head.user_len <= self.user_len,
             _ => order.compare(key(), &self.key).is_le(),
         }
     }
