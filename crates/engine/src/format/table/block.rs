@@ -109,6 +109,14 @@ impl Block {
         self.bytes.get(at..).unwrap_or_default()
     }
 
+    /// Brings an entry near the processor, or the beginning of a long one: all its lines at once.
+    #[inline]
+    pub(super) fn touch_entry(&self, at: usize) {
+        for ahead in [CACHE_LINE_BYTES, 2 * CACHE_LINE_BYTES] {
+            std::hint::black_box(self.bytes.get(at.saturating_add(ahead)).copied());
+        }
+    }
+
     /// Brings all of it near the processor, in the order that this foresees: interval by interval backward, and from entry
     /// to entry within each, is none. Costs as much as a few steps.
     pub(super) fn touch(&self) {
@@ -348,10 +356,10 @@ impl<'a> Matcher<'a> {
     }
 
     /// Behind an entry before the target, of whose user key the first `matched` bytes are the target's, and the next
-    /// one, if it has one, is not.
+    /// one, which it has, is not.
     #[inline]
-    pub(crate) fn behind(target: &'a [u8], matched: usize, has_more: bool) -> Self {
-        Matcher { matched, diverged: has_more, ..Matcher::new(target) }
+    pub(crate) fn behind(target: &'a [u8], matched: usize) -> Self {
+        Matcher { matched, diverged: true, ..Matcher::new(target) }
     }
 
     /// Looks at the next entry: what it shares with the one before, and the rest of its key.

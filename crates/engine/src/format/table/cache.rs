@@ -4,11 +4,11 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use crate::base::comparator::InternalOrder;
 use crate::base::error::Result;
-use crate::base::sync::SwapOption;
+use crate::base::sync::{OnceLock, SwapOption};
 use crate::format::table::block::{Block, Entry};
 use crate::format::table::directory::Directory;
 use crate::format::table::key_buf::KeyBuf;
@@ -19,9 +19,8 @@ const USES_TO_DIRECTORY: u8 = 4;
 /// A block as caches hold it: verified, uncompressed, its content never changing.
 pub struct CachedBlock {
     pub(crate) block: Block,
-    directory: Option<Directory>,
-    /// Whether it was asked for one.
-    tried_directory: AtomicBool,
+    /// None inside: it cannot have one.
+    directory: OnceLock<Option<Directory>>,
     /// No more than [`USES_TO_DIRECTORY`]: who only reads often shall not write often.
     uses: AtomicU8,
     note: AtomicU64,
@@ -31,8 +30,7 @@ impl CachedBlock {
     pub(crate) fn new(block: Block) -> Self {
         CachedBlock {
             block,
-            directory: None,
-            tried_directory: AtomicBool::new(false),
+            directory: OnceLock::new(),
             uses: AtomicU8::new(0),
             note: AtomicU64::new(0),
         }
@@ -40,8 +38,7 @@ impl CachedBlock {
 
     /// Memory that the block takes, in bytes.
     pub fn charge(&self) -> u64 {
-        let directory = self.directory.as_ref().map_or(0, Directory::memory);
-        (self.block.memory() + directory + size_of::<CachedBlock>()) as u64
+        (self.block.memory() + size_of::<CachedBlock>()) as u64
     }
 
     /// For caches: whether the block was used since it came or since the last call or two. Each call forgets a use,
@@ -62,7 +59,7 @@ impl CachedBlock {
         self.note.store(note, Relaxed);
     }
 
-    /// Counts a use of a block found in the cache. True once: when it is time to give it a directory.
+    /// Counts a use of a block found in the cache. True when it is time to [make](Self::make_directory) its directory.
     #[inline]
     pub(crate) fn note_use(&self) -> bool {
         let uses = self.uses.load(Relaxed);
@@ -71,19 +68,13 @@ impl CachedBlock {
         }
         // Threads that count at the same time may count once.
         self.uses.store(uses + 1, Relaxed);
-        uses + 1 == USES_TO_DIRECTORY && !self.tried_directory.swap(true, Relaxed)
+        uses + 1 == USES_TO_DIRECTORY
     }
 
-    /// The same block with a directory, if it can have one.
+    /// Gives the block a directory, if it can have one. In the bytewise order only.
     #[cold]
-    pub(super) fn with_directory(&self) -> Option<Self> {
-        Some(CachedBlock {
-            block: self.block.clone(),
-            directory: Some(Directory::of(&self.block)?),
-            tried_directory: AtomicBool::new(true),
-            uses: AtomicU8::new(USES_TO_DIRECTORY),
-            note: AtomicU64::new(0),
-        })
+    pub(super) fn make_directory(&self) {
+        self.directory.get_or_init(|| Directory::of(&self.block));
     }
 
     /// As [`Block::find`], by the directory if there is one.
@@ -94,9 +85,11 @@ impl CachedBlock {
         target: &[u8],
         key: &mut KeyBuf,
     ) -> Result<Option<(usize, Entry)>> {
-        match &self.directory {
-            Some(directory) if order.is_bytewise() => {
-                self.block.find_from(directory.start(target), order, target, key)
+        match self.directory.get() {
+            Some(Some(directory)) => {
+                let start = directory.start(&self.block, target);
+                self.block.touch_entry(start.0);
+                self.block.find_from(start, order, target, key)
             }
             _ => self.block.find(order, target, key),
         }
@@ -173,7 +166,7 @@ impl std::fmt::Debug for Shelf {
 /// [`CachedBlock::take_use`]. To take a block from its shelf at any time is always right.
 pub trait Cache: Send + Sync {
     /// Puts a block at its place and counts its [`charge`](CachedBlock::charge), or leaves it alone. A block that was
-    /// there is replaced: one that is used often comes again with a higher charge.
+    /// there is replaced.
     fn keep(&self, shelf: &Arc<Shelf>, place: usize, block: Arc<CachedBlock>);
 
     /// Whether it pays to keep a block that was not at its place. Where the answer is no, the block is

@@ -1,137 +1,152 @@
 //! Where a cached block's entries lie: searches that find a block in the cache again and again go straight to their
 //! entry.
 //!
-//! Without it a search touches the keys of half an interval, a cache miss each; with it, the few lines of the heads, which
-//! the processor fetches at once, and the entry. A directory is made when a block was used often enough for that to pay.
-//! It is of use in the bytewise order only.
+//! Without it a search touches the keys of half an interval, a cache miss each, one after the other. With it, the few lines
+//! in which the block's own numbers lie, too, so that they come all at once; and then the entry. A directory is made when a
+//! block was used often enough for that to pay. It is of use in the bytewise order only.
 //!
-//! **Layout**, one allocation of words: the count of entries and the length of what all user keys begin with; that
-//! beginning; the *head* of each key, which is the eight bytes behind what all keys begin with, as a big-endian integer;
-//! and for each entry where it starts, and how long its user key is.
+//! **Samples.** A directory is of fixed size: it knows one in so many entries that all fit. Of a sample it has the *head*, which
+//! is the four bytes behind what all keys begin with, as a big-endian integer, and where the entry behind it starts. A key that
+//! ends within its head is no sample; keys are short of their heads rarely, for these begin early enough.
 
 use std::cmp::Ordering;
 
-use crate::base::fences::{common_prefix, prefix};
-use crate::base::key::user_key;
+use crate::base::fences::common_prefix;
+use crate::base::key::{LEADING_BYTES, leading_words, user_key};
 use crate::format::table::block::{Block, Matcher};
 use crate::format::table::key_buf::KeyBuf;
 
-const WORD_BYTES: usize = size_of::<u64>();
+/// A few more than a usual block has entries of a hundred bytes.
+const SAMPLES_MAX: usize = 40;
+const HEAD_BYTES: usize = size_of::<u32>();
 /// Keys that share their beginnings may unfold to far more than the block: then it gets no directory.
 const KEY_BYTES_PER_BLOCK_BYTE: usize = 4;
-/// Nor does a block of smaller entries than that, on average: its directory would be larger than half of it.
-const ENTRY_BYTES_MIN: usize = 4 * WORD_BYTES;
-/// So many heads are looked through one after the other: no head's load waits for another's then.
-const HEADS_AT_ONCE: usize = 64;
 
-pub(super) struct Directory(Box<[u64]>);
+pub(super) struct Directory {
+    /// All user keys begin with the same so many bytes.
+    common: usize,
+    /// As [`leading_words`], of that.
+    beginning: u128,
+    /// In order; behind the last sample's, greatest numbers.
+    heads: [u32; SAMPLES_MAX],
+    behind: [u16; SAMPLES_MAX],
+}
 
 impl Directory {
-    /// Of a block in order whose entries are whole and have keys with tags, neither long ones that share much nor many.
+    /// Of a block in order whose entries are whole and have keys with tags; not of a large one, nor where there is little
+    /// to know.
     pub(super) fn of(block: &Block) -> Option<Self> {
-        let (mut starts, mut keys, mut ends) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut at, mut key) = (0, KeyBuf::new());
-        while at < block.entries_end() {
-            let entry = block.entry_at(at)?;
-            block.rebuild_key(&entry, &mut key).ok()?;
-            starts.push(at);
-            keys.extend_from_slice(user_key(key.as_bytes()));
-            ends.push(keys.len());
-            let is_large = keys.len() > KEY_BYTES_PER_BLOCK_BYTE * block.entries_end();
-            if is_large || ENTRY_BYTES_MIN * starts.len() > block.entries_end() {
-                return None;
+        let common = beginning_of(block)?;
+        let first = block.first_key().ok()??;
+        let beginning = leading_words(first) & first_bytes(common);
+        let mut samples = Vec::new();
+        for_each_key(block, |user, end| {
+            if let Some(head) = user.get(common..).and_then(|rest| rest.first_chunk()) {
+                samples.push((u32::from_be_bytes(*head), end));
             }
-            at = entry.value.end;
+            Some(())
+        })?;
+        let mut directory = Directory {
+            common,
+            beginning,
+            heads: [u32::MAX; SAMPLES_MAX],
+            behind: [0; SAMPLES_MAX],
+        };
+        let one_in = samples.len().div_ceil(SAMPLES_MAX).max(1);
+        let chosen = samples.iter().skip(one_in - 1).step_by(one_in);
+        let places = directory.heads.iter_mut().zip(&mut directory.behind);
+        for ((head, behind), sample) in places.zip(chosen) {
+            (*head, *behind) = (sample.0, u16::try_from(sample.1).ok()?);
         }
-        let begins = std::iter::once(&0).chain(&ends);
-        let users: Vec<&[u8]> = begins.zip(&ends).map(|(begin, end)| &keys[*begin..*end]).collect();
-        users.is_sorted().then(|| lay_out(&users, &starts))?
+        (samples.len() > 1).then_some(directory)
     }
 
-    pub(super) fn memory(&self) -> usize {
-        size_of_val(&*self.0)
-    }
-
-    /// Where [`Block::find_from`] may start for `target`, an internal key: at the first entry whose head is not less than
-    /// its own.
+    /// Where [`Block::find_from`] may start in the block for `target`, an internal key: behind the last sample whose head is
+    /// less than its own.
     #[inline]
-    pub(super) fn start<'a>(&self, target: &'a [u8]) -> (usize, Matcher<'a>) {
-        let user = user_key(target);
-        let from_first = (0, Matcher::new(target));
-        let Some((&[first, ..], rest)) = self.0.split_at_checked(1) else { return from_first };
-        let (entries, common) = (low(first), high(first));
-        let parts = rest.split_at_checked(common.div_ceil(WORD_BYTES));
-        let Some((beginning, rest)) = parts else { return from_first };
-        let Some((heads, places)) = rest.split_at_checked(entries) else { return from_first };
-        match order_by_beginning(user, beginning, common) {
-            Ordering::Less => return from_first,
+    pub(super) fn start<'a>(&self, block: &Block, target: &'a [u8]) -> (usize, Matcher<'a>) {
+        match self.order_by_beginning(block, target) {
+            Ordering::Less => return (0, Matcher::new(target)),
             Ordering::Greater => return (usize::MAX, Matcher::new(target)),
             Ordering::Equal => {}
         }
-        let head = prefix(&user[common..]);
-        let index = lesser_than(head, heads);
-        let at = places.get(index).map_or(usize::MAX, |place| low(*place));
-        let Some(before) = index.checked_sub(1) else { return (at, Matcher::new(target)) };
-        let own_bytes = high(places[before]);
-        let same = ((heads[before] ^ head).leading_zeros() / 8) as usize;
-        let matched = (common + same).min(own_bytes).min(user.len());
-        (at, Matcher::behind(target, matched, matched < own_bytes))
+        let head = head_of(user_key(target).get(self.common..).unwrap_or_default());
+        let index = self.heads.iter().filter(|own| **own < head).count();
+        let before = index.checked_sub(1);
+        let Some((own, behind)) = before.and_then(|at| self.heads.get(at).zip(self.behind.get(at)))
+        else {
+            return (0, Matcher::new(target));
+        };
+        let same = ((own ^ head).leading_zeros() / 8) as usize;
+        (usize::from(*behind), Matcher::behind(target, self.common + same))
     }
-}
 
-/// `None` if a number is too large for its place.
-fn lay_out(users: &[&[u8]], starts: &[usize]) -> Option<Directory> {
-    let first = users.first().copied().unwrap_or_default();
-    let common =
-        users.iter().fold(first.len(), |common, key| common.min(common_prefix(first, key)));
-    let mut words = vec![pair(users.len(), common)?];
-    words.extend(first[..common].chunks(WORD_BYTES).map(prefix));
-    words.extend(users.iter().map(|key| prefix(&key[common..])));
-    for (user, start) in users.iter().zip(starts) {
-        words.push(pair(*start, user.len())?);
-    }
-    Some(Directory(words.into_boxed_slice()))
-}
-
-fn pair(low: usize, high: usize) -> Option<u64> {
-    Some(u64::from(u32::try_from(low).ok()?) | u64::from(u32::try_from(high).ok()?) << 32)
-}
-
-#[inline]
-fn low(pair: u64) -> usize {
-    pair as u32 as usize
-}
-
-#[inline]
-fn high(pair: u64) -> usize {
-    (pair >> 32) as usize
-}
-
-/// How a user key compares with what all keys begin with; equal if it begins so, too.
-#[inline]
-fn order_by_beginning(user: &[u8], beginning: &[u64], common: usize) -> Ordering {
-    let own_beginning = &user[..common.min(user.len())];
-    let differs =
-        own_beginning.chunks(WORD_BYTES).zip(beginning).find(|(own, all)| prefix(own) != **all);
-    match differs {
-        Some((own, all)) => prefix(own).cmp(all),
-        None => own_beginning.len().cmp(&common),
-    }
-}
-
-/// How many of the heads, which ascend, are less than `head`.
-#[inline]
-fn lesser_than(head: u64, heads: &[u64]) -> usize {
-    let (mut passed, mut rest) = (0, heads);
-    while rest.len() > HEADS_AT_ONCE {
-        let (left, right) = rest.split_at(rest.len() / 2);
-        if right[0] < head {
-            (passed, rest) = (passed + left.len(), right);
-        } else {
-            rest = left;
+    /// How a target's user key compares with what all keys begin with; equal if it begins so, too.
+    #[inline]
+    fn order_by_beginning(&self, block: &Block, target: &[u8]) -> Ordering {
+        let user = user_key(target);
+        if self.common > LEADING_BYTES || self.common > user.len() {
+            return self.order_by_first_key(block, user);
         }
+        (leading_words(target) & first_bytes(self.common)).cmp(&self.beginning)
     }
-    passed + rest.iter().filter(|own| **own < head).count()
+
+    #[inline(never)]
+    fn order_by_first_key(&self, block: &Block, user: &[u8]) -> Ordering {
+        let first = block.first_key().ok().flatten().unwrap_or_default();
+        let beginning = first.get(..self.common).unwrap_or_default();
+        user.get(..self.common).unwrap_or(user).cmp(beginning)
+    }
+}
+
+/// The bits of [`leading_words`] that are of the first `bytes` bytes.
+#[inline]
+fn first_bytes(bytes: usize) -> u128 {
+    !u128::MAX.checked_shr(8 * bytes as u32).unwrap_or_default()
+}
+
+/// The first bytes as an integer; missing ones count as zero.
+#[inline]
+fn head_of(bytes: &[u8]) -> u32 {
+    if let Some(first) = bytes.first_chunk() {
+        return u32::from_be_bytes(*first);
+    }
+    let mut padded = [0; HEAD_BYTES];
+    padded.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    u32::from_be_bytes(padded)
+}
+
+/// How many bytes to pass over in front of heads: those that all user keys begin with, but not so many that most keys end
+/// within their heads. `None` if keys are not in order.
+fn beginning_of(block: &Block) -> Option<usize> {
+    let first = user_key(block.first_key().ok()??);
+    let (mut common, mut lengths, mut before) = (first.len(), Vec::new(), KeyBuf::new());
+    for_each_key(block, |user, _| {
+        let in_order = before.as_bytes() <= user;
+        common = common.min(common_prefix(first, user));
+        lengths.push(user.len());
+        before.set(user);
+        in_order.then_some(())
+    })?;
+    lengths.sort_unstable();
+    let usual = lengths.get(lengths.len() / 2)?;
+    Some(common.min(usual.saturating_sub(HEAD_BYTES)))
+}
+
+/// Shows each user key and where its entry ends. `None` if an entry is not whole, or keys are too much, or one is enough.
+fn for_each_key(block: &Block, mut show: impl FnMut(&[u8], usize) -> Option<()>) -> Option<()> {
+    let (mut at, mut key, mut key_bytes) = (0, KeyBuf::new(), 0);
+    while at < block.entries_end() {
+        let entry = block.entry_at(at)?;
+        block.rebuild_key(&entry, &mut key).ok()?;
+        at = entry.value.end;
+        key_bytes += key.len();
+        if key_bytes > KEY_BYTES_PER_BLOCK_BYTE * block.entries_end() {
+            return None;
+        }
+        show(user_key(key.as_bytes()), at)?;
+    }
+    Some(())
 }
 
 #[cfg(test)]
@@ -149,8 +164,9 @@ mod tests {
         Block::new(builder.finish().to_vec()).unwrap()
     }
 
-    /// Holds a directory against the search, for all keys of a block, their neighbours and all their versions.
-    fn check(users: &[Vec<u8>], versions: u64) {
+    /// Holds a directory against the search, for all keys of a block, their neighbours and all their versions. Returns whether
+    /// there is one.
+    fn check(users: &[Vec<u8>], versions: u64) -> bool {
         let order = InternalOrder::new(UserOrder::Bytewise);
         let key = |user: &[u8], seqno| InternalKey::new(user, SeqNo(seqno), ValueKind::Value);
         let mut keys = Vec::new();
@@ -160,7 +176,7 @@ mod tests {
         keys.sort_by(|a, b| order.compare(a.as_bytes(), b.as_bytes()));
         for restart_interval in [1, 16] {
             let block = block(&keys, restart_interval);
-            let directory = Directory::of(&block).unwrap();
+            let Some(directory) = Directory::of(&block) else { return false };
             let near = users.iter().flat_map(|user| {
                 let shorter = &user[..user.len().saturating_sub(1)];
                 [
@@ -177,7 +193,7 @@ mod tests {
                 let target = InternalKey::seek_to(&user, SeqNo(seqno));
                 let target = target.as_bytes();
                 let searched = block.find(&order, target, &mut by_search).unwrap();
-                let start = directory.start(target);
+                let start = directory.start(&block, target);
                 let found = block.find_from(start, &order, target, &mut by_directory).unwrap();
                 let place =
                     |found: Option<(usize, Entry)>| found.map(|(at, entry)| (at, entry.value));
@@ -188,45 +204,55 @@ mod tests {
                 );
             }
         }
+        true
     }
 
     #[test]
     fn finds_what_a_search_finds() {
         let numbers: Vec<_> =
             (0..40).map(|n| format!("{:016}", 77_700 + 3 * n).into_bytes()).collect();
-        check(&numbers, 1);
+        assert!(check(&numbers, 1));
         // Versions share parts of their tags.
-        check(&numbers, 4);
+        assert!(check(&numbers, 4));
+        // One in 25 is a sample.
         let many: Vec<_> = (0..1000).map(|n| format!("{n:08}").into_bytes()).collect();
-        check(&many, 1);
-        check(&[b"".to_vec(), b"\0".to_vec(), b"\0\0".to_vec(), b"a".to_vec()], 1);
-        check(&[b"one key only".to_vec()], 1);
-        check(&[], 1);
+        assert!(check(&many, 1));
+        let long: Vec<_> =
+            (0..60).map(|n| format!("all begin with so much, and go on: {n:09}").into()).collect();
+        assert!(check(&long, 2));
     }
 
     #[test]
     fn keys_that_go_on_behind_their_heads_are_told_apart() {
         let long: Vec<_> =
             (0..40).map(|n| format!("a{:02}/a long way to go/{n}", n / 7).into_bytes()).collect();
-        check(&long, 1);
-        check(&long, 3);
-        check(&[b"12345678".to_vec(), b"123456789".to_vec(), b"1234567890".to_vec()], 2);
+        assert!(check(&long, 1));
+        assert!(check(&long, 3));
+        let some = ["1", "12345678", "123456789", "1234567890", "2", "22222"].map(str::as_bytes);
+        assert!(check(&some.map(<[u8]>::to_vec), 2));
         let zeros: Vec<_> = (1..20).map(|n| [&b"key"[..], &vec![0; n]].concat()).collect();
-        check(&zeros, 2);
+        assert!(check(&zeros, 2));
     }
 
     #[test]
-    fn blocks_that_unfold_or_are_broken_or_hold_tiny_entries_get_none() {
+    fn where_there_is_little_to_know_there_is_none() {
+        assert!(!check(&[b"".to_vec(), b"\0".to_vec(), b"\0\0".to_vec(), b"a".to_vec()], 1));
+        assert!(!check(&[b"one key only".to_vec()], 1));
+        assert!(!check(&[], 1));
+        let short: Vec<_> = (0..100).map(|n| vec![n]).collect();
+        assert!(!check(&short, 1));
+        // Places in blocks of 64 KiB and more do not fit.
+        let large: Vec<_> = (0..2000).map(|n| format!("{n:08}").into_bytes()).collect();
+        assert!(!check(&large, 1));
+    }
+
+    #[test]
+    fn blocks_that_unfold_or_are_broken_get_none() {
         let mut builder = BlockBuilder::new(usize::MAX);
         for seqno in (0..100).rev() {
             let key = InternalKey::new(&[b'k'; 1000], SeqNo(seqno), ValueKind::Value);
             builder.add(key.as_bytes(), b"");
         }
-        assert!(Directory::of(&Block::new(builder.finish().to_vec()).unwrap()).is_none());
-        let tiny: Vec<_> =
-            (0..100u8).map(|n| InternalKey::new(&[n], SeqNo(1), ValueKind::Value)).collect();
-        let mut builder = BlockBuilder::new(16);
-        tiny.iter().for_each(|key| builder.add(key.as_bytes(), b"value"));
         assert!(Directory::of(&Block::new(builder.finish().to_vec()).unwrap()).is_none());
         let broken = vec![0xff, 9, 9, 9, 0, 0, 0, 0, 1, 0, 0, 0];
         assert!(Directory::of(&Block::new(broken).unwrap()).is_none());

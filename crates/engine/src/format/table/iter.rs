@@ -101,7 +101,7 @@ impl TableIter {
         };
         match cached {
             Some(block) => {
-                self.table.note_use(index, &block);
+                self.table.note_use(&block);
                 self.readahead.pass_over(self.table.handle(index)?);
                 self.entries.set_block(block);
                 Ok(())

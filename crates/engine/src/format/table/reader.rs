@@ -145,7 +145,7 @@ impl Table {
         // lesser user keys than the block behind, unless they are the last key before it.
         match self.shelf.look(index).as_deref() {
             Some(Some(cached)) => {
-                self.note_use(index, cached);
+                self.note_use(cached);
                 self.search(cached, index, target, found)
             }
             _ if options.fill_cache && self.admits(index) => {
@@ -171,18 +171,9 @@ impl Table {
 
     /// Counts a use of a block found on the shelf.
     #[inline]
-    pub(crate) fn note_use(&self, index: usize, cached: &CachedBlock) {
-        if cached.note_use() {
-            self.add_directory(index, cached);
-        }
-    }
-
-    #[cold]
-    fn add_directory(&self, index: usize, cached: &CachedBlock) {
-        if self.settings.order.is_bytewise()
-            && let Some(cached) = cached.with_directory()
-        {
-            self.cache.keep(&self.shelf, index, Arc::new(cached));
+    pub(crate) fn note_use(&self, cached: &CachedBlock) {
+        if cached.note_use() && self.settings.order.is_bytewise() {
+            cached.make_directory();
         }
     }
 
