@@ -2,7 +2,9 @@
 //! levels are searched by them.
 //!
 //! **Layout.** What all keys begin with is kept once; of each key, the eight bytes behind that, as a big-endian
-//! integer. Unequal keys may have equal integers, and greater keys never lesser ones.
+//! integer. Unequal keys may have equal integers, and greater keys never lesser ones. The last integer of each *stretch* of them
+//! lies apart: a search goes through those, which are few enough to stay near the processor, and through one stretch, whose
+//! lines come together.
 
 use std::ops::Range;
 
@@ -10,7 +12,12 @@ use std::ops::Range;
 pub(crate) struct Fences {
     common: Vec<u8>,
     prefixes: Vec<u64>,
+    /// Of each whole stretch, the last.
+    lasts: Vec<u64>,
 }
+
+/// Two lines of the processor's cache.
+const STRETCH: usize = 16;
 
 impl Fences {
     /// Of keys that do not descend. If they do, searches go wrong, and no more.
@@ -19,7 +26,9 @@ impl Fences {
         let first = all.next().unwrap_or_default();
         let shared = all.fold(first.len(), |shared, key| shared.min(common_prefix(first, key)));
         let past_common = keys.map(|key| prefix(key.get(shared..).unwrap_or_default()));
-        Fences { common: first[..shared].to_vec(), prefixes: past_common.collect() }
+        let prefixes: Vec<u64> = past_common.collect();
+        let lasts = prefixes.iter().skip(STRETCH - 1).step_by(STRETCH).copied().collect();
+        Fences { common: first[..shared].to_vec(), prefixes, lasts }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -34,7 +43,7 @@ impl Fences {
             let at = if key < &self.common[..] { 0 } else { self.len() };
             return at..at;
         };
-        let left = self.prefixes.partition_point(|&prefix| prefix < wanted);
+        let left = self.lesser_than(wanted);
         let (_, rest) = self.prefixes.split_at(left);
         // Mostly none is equal; and searching again would cost as much as the search before.
         let equal = match rest.first() {
@@ -42,6 +51,15 @@ impl Fences {
             _ => 0,
         };
         left..left + equal
+    }
+
+    /// How many of the integers are less.
+    #[inline]
+    fn lesser_than(&self, wanted: u64) -> usize {
+        let start = STRETCH * self.lasts.partition_point(|&last| last < wanted);
+        let stretch = self.prefixes.get(start..).unwrap_or_default();
+        let stretch = stretch.get(..STRETCH).unwrap_or(stretch);
+        start + stretch.iter().filter(|prefix| **prefix < wanted).count()
     }
 
     /// True if `key` is surely greater than the key at `at` minus one, if there is one, and less than that at `at`.
