@@ -19,7 +19,7 @@ const SCRATCH_BYTES_MAX: usize = 1 << 20;
 /// readahead starts with this, ..
 const SPAN_BYTES_MIN: usize = 8 << 10;
 /// .. and doubles up to this.
-const SPAN_BYTES_MAX: usize = 256 << 10;
+const SPAN_BYTES_MAX: usize = 128 << 10;
 
 thread_local! {
     /// Stored blocks before they are decompressed.
