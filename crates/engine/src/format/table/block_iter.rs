@@ -10,10 +10,11 @@ use crate::base::comparator::InternalOrder;
 use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
 use crate::base::key::KeyHead;
-use crate::format::table::block::{Block, Matcher, bad_entry, rebuild_key, set_key};
+use crate::format::table::block::{Block, bad_entry, rebuild_key, set_key};
 use crate::format::table::cache::CachedBlock;
 use crate::format::table::interval::Interval;
 use crate::format::table::key_buf::KeyBuf;
+use crate::format::table::matcher::Matcher;
 use crate::format::table::partial::PartialBlock;
 
 /// A header of three lengths below 128.

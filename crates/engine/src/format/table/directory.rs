@@ -13,8 +13,9 @@ use std::cmp::Ordering;
 
 use crate::base::fences::common_prefix;
 use crate::base::key::{LEADING_BYTES, leading_words, user_key};
-use crate::format::table::block::{Block, Matcher};
+use crate::format::table::block::Block;
 use crate::format::table::key_buf::KeyBuf;
+use crate::format::table::matcher::Matcher;
 
 /// A few more than a usual block has entries of a hundred bytes.
 const SAMPLES_MAX: usize = 40;

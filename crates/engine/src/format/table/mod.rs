@@ -32,6 +32,7 @@ mod interval;
 pub(crate) mod iter;
 pub(crate) mod key_buf;
 mod late_filter;
+mod matcher;
 mod partial;
 mod parts;
 mod peek;

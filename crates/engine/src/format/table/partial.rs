@@ -9,8 +9,9 @@ use std::ops::Range;
 
 use crate::base::error::Result;
 use crate::base::key::TAG_BYTES;
-use crate::format::table::block::{Block, Entry, Matcher, Side};
+use crate::format::table::block::{Block, Entry};
 use crate::format::table::compress;
+use crate::format::table::matcher::{Matcher, Side};
 use crate::format::table::snappy::Unpacker;
 use crate::format::table::spare;
 
