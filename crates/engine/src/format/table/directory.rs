@@ -12,7 +12,7 @@
 use std::cmp::Ordering;
 
 use crate::base::fences::common_prefix;
-use crate::base::key::{LEADING_BYTES, leading_words, user_key};
+use crate::base::key::{LEADING_BYTES, first_bytes, leading_words, user_key};
 use crate::format::table::block::Block;
 use crate::format::table::key_buf::KeyBuf;
 use crate::format::table::matcher::Matcher;
@@ -100,12 +100,6 @@ impl Directory {
     }
 }
 
-/// The bits of [`leading_words`] that are of the first `bytes` bytes.
-#[inline]
-fn first_bytes(bytes: usize) -> u128 {
-    !u128::MAX.checked_shr(8 * bytes as u32).unwrap_or_default()
-}
-
 /// The first bytes as an integer; missing ones count as zero.
 #[inline]
 fn head_of(bytes: &[u8]) -> u32 {
@@ -181,6 +175,10 @@ mod tests {
             let near = users.iter().flat_map(|user| {
                 let shorter = &user[..user.len().saturating_sub(1)];
                 [
+                    // Less and greater than what all begin with, and a beginning of that.
+                    [b"\0", user.get(1..).unwrap_or_default()].concat(),
+                    [b"~", user.get(1..).unwrap_or_default()].concat(),
+                    user[..user.len() / 2].to_vec(),
                     user.clone(),
                     [user, &b"\0"[..]].concat(),
                     shorter.to_vec(),
