@@ -215,7 +215,7 @@ impl RandomAccessFile for PosixReader {
             // The system's offsets are signed: no file reaches here, and asking is an error.
             return Ok(0);
         }
-        // The C library's call has a thread be cancelled in it, which costs a tenth of what the system's does.
+        // The C library's call has a thread be cancelled in it, and makes it ready for that before and after.
         let read = fill(buf, |rest, filled| {
             Ok(rustix::io::pread(&self.file, rest, offset + filled as u64)?)
         });
