@@ -20,11 +20,16 @@ pub(crate) trait InternalIterator: Send {
     #[inline]
     fn next_with_head(&mut self, head: &mut KeyHead, is_bytewise: bool) -> Result<bool> {
         self.next()?;
+        Ok(self.show_head(head, is_bytewise))
+    }
+    /// Makes `head` that of the current key, if there is one, and returns whether there is.
+    #[inline]
+    fn show_head(&self, head: &mut KeyHead, is_bytewise: bool) -> bool {
         let valid = self.valid();
         if valid {
             *head = KeyHead::of(self.key(), is_bytewise);
         }
-        Ok(valid)
+        valid
     }
     /// Needs `valid()`.
     fn prev(&mut self) -> Result<()>;

@@ -103,9 +103,16 @@ pub(crate) fn leading_words(internal: &[u8]) -> u128 {
     match internal.first_chunk() {
         Some(first) if user_bytes >= LEADING_BYTES => u128::from_be_bytes(*first),
         // The tag's bytes go.
-        Some(first) => u128::from_be_bytes(*first) & !(u128::MAX >> (8 * user_bytes)),
+        Some(first) => u128::from_be_bytes(*first) & first_bytes(user_bytes),
         None => u128::from(leading_bytes(&internal[..user_bytes])) << 64,
     }
+}
+
+/// The bits of [`leading_words`] that are of the first `bytes` bytes.
+#[inline]
+pub(crate) fn first_bytes(bytes: usize) -> u128 {
+    let bits = 8 * bytes.min(LEADING_BYTES) as u32;
+    !u128::MAX.checked_shr(bits).unwrap_or_default()
 }
 
 /// What of an internal key is mostly enough to know, in registers.
@@ -129,8 +136,9 @@ impl KeyHead {
     }
 
     /// Makes it the head of a key that has the first `shared` bytes of its own and then the first `suffix` bytes of `rest`,
-    /// a tag at least; false if there are not so many, or if it shares some of the tag. Keys are rebuilt in pieces, and who reads a piece together with what
-    /// was there before waits until it has arrived in the processor's cache: so the key itself is not looked at.
+    /// a tag at least; false if there are not so many, or if it shares some of the tag. Keys are rebuilt in pieces, and who
+    /// reads a piece together with what was there before waits until it has arrived in the processor's cache: so the key
+    /// itself is not looked at.
     #[inline(always)]
     pub(crate) fn rebuild(
         &mut self,
@@ -145,10 +153,9 @@ impl KeyHead {
         }
         let user_len = shared + suffix - TAG_BYTES;
         if is_bytewise {
-            let behind = |bytes| u128::MAX.checked_shr(8 * bytes as u32).unwrap_or_default();
-            let first = u128::from_be_bytes(*first).checked_shr(8 * shared as u32);
-            let own = self.leading & !behind(shared);
-            self.leading = (own | first.unwrap_or_default()) & !behind(user_len);
+            let bits = 8 * shared.min(LEADING_BYTES) as u32;
+            let first = u128::from_be_bytes(*first).checked_shr(bits).unwrap_or_default();
+            self.leading = (self.leading & first_bytes(shared) | first) & first_bytes(user_len);
         }
         (self.tag, self.user_len) = (u64::from_le_bytes(*tag), user_len);
         true

@@ -92,10 +92,7 @@ impl LevelIter {
         is_bytewise: bool,
     ) -> Result<bool> {
         self.leave(moved)?;
-        if self.valid() {
-            *head = KeyHead::of(self.key(), is_bytewise);
-        }
-        Ok(self.valid())
+        Ok(self.show_head(head, is_bytewise))
     }
 
     /// As [`leave`](Self::leave), by its beginning.

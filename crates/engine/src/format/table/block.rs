@@ -27,7 +27,6 @@ use crate::format::table::spare;
 const RESTART_BYTES: usize = size_of::<u32>();
 const CACHE_LINE_BYTES: usize = 64;
 
-#[derive(Clone)]
 pub(crate) struct Block {
     bytes: Vec<u8>,
     entries_end: usize,

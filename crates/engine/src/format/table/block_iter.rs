@@ -283,10 +283,7 @@ impl InternalIterator for BlockIter {
             return Ok(true);
         }
         self.step_to(self.value.end)?;
-        if self.valid {
-            *head = KeyHead::of(self.key.as_bytes(), is_bytewise);
-        }
-        Ok(self.valid)
+        Ok(self.show_head(head, is_bytewise))
     }
 
     #[inline]

@@ -164,10 +164,7 @@ impl TableIter {
     #[inline(never)]
     fn leave(&mut self, head: &mut KeyHead, is_bytewise: bool) -> Result<bool> {
         self.skip_forward()?;
-        if self.valid() {
-            *head = KeyHead::of(self.key(), is_bytewise);
-        }
-        Ok(self.valid())
+        Ok(self.show_head(head, is_bytewise))
     }
 
     /// From before a block's start to the last entry of a block before it that has one.
