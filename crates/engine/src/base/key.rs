@@ -111,8 +111,7 @@ pub(crate) fn leading_words(internal: &[u8]) -> u128 {
 /// The bits of [`leading_words`] that are of the first `bytes` bytes.
 #[inline]
 pub(crate) fn first_bytes(bytes: usize) -> u128 {
-    let bits = 8 * bytes.min(LEADING_BYTES) as u32;
-    !u128::MAX.checked_shr(bits).unwrap_or_default()
+    if bytes < LEADING_BYTES { !(u128::MAX >> (8 * bytes)) } else { u128::MAX }
 }
 
 /// What of an internal key is mostly enough to know, in registers.
@@ -153,9 +152,11 @@ impl KeyHead {
         }
         let user_len = shared + suffix - TAG_BYTES;
         if is_bytewise {
-            let bits = 8 * shared.min(LEADING_BYTES) as u32;
-            let first = u128::from_be_bytes(*first).checked_shr(bits).unwrap_or_default();
-            self.leading = (self.leading & first_bytes(shared) | first) & first_bytes(user_len);
+            if shared < LEADING_BYTES {
+                let own = u128::from_be_bytes(*first) >> (8 * shared);
+                self.leading = self.leading & first_bytes(shared) | own;
+            }
+            self.leading &= first_bytes(user_len);
         }
         (self.tag, self.user_len) = (u64::from_le_bytes(*tag), user_len);
         true
