@@ -81,6 +81,12 @@ pub trait WritableFile: Send {
     /// a second call means nothing.
     fn sync(&mut self, site: Site) -> Result<()>;
 
+    /// Says that no append follows; syncs may. Hands out what only appends need, whose end may take a while: to be
+    /// dropped at leisure, by any thread.
+    fn end_appends(&mut self) -> Option<Box<dyn Send>> {
+        None
+    }
+
     /// Closes the file and reports what dropping it would swallow. Does not sync. No other call may
     /// follow.
     fn close(&mut self, site: Site) -> Result<()>;

@@ -140,9 +140,12 @@ pub(crate) struct Graves {
     /// Logs to close that nobody needs. Of a file that is removed already, its close frees the memory and the disk space,
     /// which may take milliseconds.
     pub(crate) logs: Vec<Box<dyn WritableFile>>,
+    /// What logs were appended to by, and are no more.
+    pub(crate) maps: Vec<Box<dyn Send>>,
 }
 
 impl Graves {
+    /// Maps alone are not worth a thread's waking: a full log is flushed, and removed soon.
     pub(crate) fn is_empty(&self) -> bool {
         self.names.is_empty() && self.logs.is_empty()
     }
@@ -161,6 +164,11 @@ impl Graveyard {
     pub(crate) fn bury_log(&self, log: Box<dyn WritableFile>) {
         self.inner.lock().graves.logs.push(log);
         self.bell.notify_one();
+    }
+
+    /// Waits for the next file to be removed or closed.
+    pub(crate) fn bury_map(&self, map: Box<dyn Send>) {
+        self.inner.lock().graves.maps.push(map);
     }
 
     /// What there is to do now.

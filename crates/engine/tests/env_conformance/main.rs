@@ -116,6 +116,7 @@ on_every_file_system! {
     a_live_file_grows_under_its_reader,
     a_log_is_what_was_appended_and_zeros,
     a_log_is_cut_to_its_length_when_it_ends,
+    a_log_that_is_appended_to_no_more_is_synced_and_ends,
     creating_empties_the_file,
     creating_needs_a_folder,
     folders_are_not_files,
@@ -233,6 +234,21 @@ fn a_log_is_cut_to_its_length_when_it_ends(world: &World) {
         drop(file);
         assert_eq!(world.get("f").unwrap(), vec![7; 1000]);
     }
+}
+
+fn a_log_that_is_appended_to_no_more_is_synced_and_ends(world: &World) {
+    let mut file = world.fs.create_log(&world.at("f"), Site::WalCreate).unwrap();
+    for _ in 0..10 {
+        file.append(&[7; 100], Site::WalAppend).unwrap();
+    }
+    let map = file.end_appends();
+    assert!(world.get("f").unwrap().starts_with(&[7; 1000]));
+    file.sync(Site::WalSync).unwrap();
+    drop(file);
+    assert_eq!(world.get("f").unwrap(), vec![7; 1000]);
+    // Whoever has it may take longer than the log.
+    drop(map);
+    assert_eq!(world.get("f").unwrap(), vec![7; 1000]);
 }
 
 fn creating_empties_the_file(world: &World) {

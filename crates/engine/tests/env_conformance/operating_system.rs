@@ -56,6 +56,25 @@ fn names_that_are_not_utf8_are_left_out() {
 
 #[test]
 #[cfg(target_os = "linux")]
+fn a_log_that_is_appended_to_no_more_is_not_mapped() {
+    let world = World::posix();
+    let maps = || fs::read_to_string("/proc/self/maps").unwrap();
+    let name = world.at("f").display().to_string();
+    let mut log = world.fs.create_log(&world.at("f"), Site::WalCreate).unwrap();
+    for _ in 0..10 {
+        log.append(&[7; 100], Site::WalAppend).unwrap();
+    }
+    // Where files of a file system may not be mapped, there is nothing to hand out.
+    let was_mapped = maps().contains(&name);
+    let map = log.end_appends();
+    assert_eq!(map.is_some(), was_mapped);
+    drop(map);
+    assert!(!maps().contains(&name));
+    assert!(log.end_appends().is_none());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
 fn a_full_disk_is_told_apart() {
     let full = Path::new("/dev/full");
     let mut file = Env::posix().file_system.create(full, Site::WalCreate).unwrap();

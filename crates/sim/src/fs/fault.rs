@@ -318,6 +318,10 @@ impl WritableFile for FaultWriter {
         fault.map_or(Ok(()), |fault| Err(fault.error(Op::Sync, &self.path)))
     }
 
+    fn end_appends(&mut self) -> Option<Box<dyn Send>> {
+        self.inner.end_appends()
+    }
+
     fn close(&mut self, site: Site) -> Result<()> {
         self.opened = None; // Whatever is answered: a file is closed once only.
         let ended = self.ended;

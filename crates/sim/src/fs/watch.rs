@@ -109,6 +109,10 @@ impl WritableFile for WatchedWriter {
         synced
     }
 
+    fn end_appends(&mut self) -> Option<Box<dyn Send>> {
+        self.inner.end_appends()
+    }
+
     fn close(&mut self, site: Site) -> Result<()> {
         let closed = self.inner.close(site);
         self.watcher.done(site, &self.path, &[]);

@@ -27,6 +27,7 @@ impl Core {
         for mut log in graves.logs {
             let _ = log.close(Site::WalClose); // Nothing in it is needed.
         }
+        drop(graves.maps);
     }
 
     fn remove(&self, name: FileName, site: Site) -> crate::base::error::Result<()> {

@@ -120,12 +120,7 @@ impl Core {
         let wal = Wal::create(&self.log_place(), number)?;
         let (table, inserter) = self.new_memtable();
         committer.let_go_of_flushed(self);
-        let old = std::mem::replace(&mut committer.wal, wal);
-        if old.needs_sync() {
-            committer.older.push(old);
-        } else {
-            let _ = old.close(); // All of it is synced: a failing close loses nothing.
-        }
+        self.retire(std::mem::replace(&mut committer.wal, wal), &mut committer.older);
         committer.inserter = inserter;
         let mut state = self.state.lock();
         let start = committer.next_seqno;
@@ -137,6 +132,17 @@ impl Core {
         drop(state);
         self.ring_for_work();
         Ok(())
+    }
+
+    /// A log that a full memtable leaves behind.
+    fn retire(&self, mut wal: Wal, older: &mut Vec<Wal>) {
+        if !wal.needs_sync() {
+            let _ = wal.close(); // All of it is synced: a failing close loses nothing.
+            return;
+        }
+        let map = wal.end_appends();
+        older.push(wal);
+        map.into_iter().for_each(|map| self.graveyard.bury_map(map));
     }
 
     fn refuse_if_failed(&self) -> Result<()> {

@@ -152,6 +152,11 @@ impl Wal {
         Ok(())
     }
 
+    /// Says that no append follows; see [`WritableFile::end_appends`].
+    pub(crate) fn end_appends(&mut self) -> Option<Box<dyn Send>> {
+        self.file.end_appends()
+    }
+
     /// The file of a log that is not needed any more.
     pub(crate) fn into_file(self) -> Box<dyn WritableFile> {
         self.file

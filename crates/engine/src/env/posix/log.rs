@@ -13,7 +13,7 @@
 //! beginning on.
 //!
 //! **Invariant.** The window lies within the file: only this value changes its length, and only to
-//! grow it, until the window is gone. (Who truncates somebody's log under them ends their process, as
+//! grow it, until the window is gone or nobody stores into it any more. (Who truncates somebody's log under them ends their process, as
 //! with LevelDB's maps of tables.)
 #![expect(unsafe_code, reason = "memory maps, and stores into them")]
 
@@ -142,6 +142,12 @@ impl WritableFile for MappedLog {
         // It covers pages dirtied through maps.
         let synced = self.open_file().sync_data();
         synced.map_err(|cause| Error::io("sync", &self.path, cause))
+    }
+
+    /// Hands out the window: its pages count as the process's memory.
+    fn end_appends(&mut self) -> Option<Box<dyn Send>> {
+        let window = self.window.take()?;
+        Some(Box::new(window))
     }
 
     fn close(&mut self, _: Site) -> Result<()> {
