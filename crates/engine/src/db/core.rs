@@ -28,7 +28,7 @@ use crate::db::write::wal::LogPlace;
 use crate::env::Env;
 use crate::env::fs::FileLock;
 use crate::format::filename::FileNumber;
-use crate::memtable::{Inserter, MemTable};
+use crate::memtable::{Inserter, MemTable, Pool};
 use crate::store::TableStore;
 use crate::store::table_cache::TableCache;
 use crate::version::manifest_log::ManifestLog;
@@ -66,6 +66,8 @@ pub(crate) struct Core {
     pub(crate) floor_wal: AtomicU64,
     pub(crate) floor_seqno: AtomicU64,
     pub(crate) seed: AtomicU64,
+    /// Of memtables that are gone.
+    pub(crate) memory: Arc<Pool>,
     pub(crate) graveyard: Arc<Graveyard>,
     pub(crate) store: Arc<dyn TableStore>,
     pub(crate) tables: Arc<TableCache>,
@@ -115,7 +117,8 @@ impl Core {
     /// An empty memtable, for writes and reads.
     pub(crate) fn new_memtable(&self) -> (Arc<MemTable>, Inserter) {
         let order = self.settings.order.user.clone();
-        MemTable::new(order, self.settings.write_buffer_bytes, self.next_seed())
+        let bytes = self.settings.write_buffer_bytes;
+        MemTable::in_pool(&self.memory, order, bytes, self.next_seed())
     }
 
     /// A seed for the next memtable's tower heights, so that a run is a function of `Env::seed`.

@@ -1,6 +1,9 @@
 //! The memory of one memtable: chunks that only grow in number, freed together. The skip list
 //! allocates its nodes here.
 //!
+//! To give megabytes back to the system, and to ask for them again, keeps all threads of the process from the map of its
+//! memory for milliseconds. So a database's memtables hand their chunks on, by a [`Pool`].
+//!
 //! **Invariants.**
 //! - I1: memory handed out is aligned to [`Arena::ALIGN`], overlaps nothing handed out before, and stays
 //!   where it is until the [`Arena`] is dropped.
@@ -13,8 +16,10 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crate::base::sync::lockless::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
+use crate::base::sync::{Mutex, Rank};
 
 /// Enough for nodes of pointers and integers.
 const ALIGN: usize = 8;
@@ -27,8 +32,24 @@ const CHUNK_BYTES_MAX: usize = 1 << 20;
 const USED_BYTES_HUGE: usize = 8 << 20;
 const HUGE_BYTES: usize = 2 << 20;
 
+/// Chunks of memtables that are gone, for those to come.
+pub(crate) struct Pool {
+    chunks: Mutex<Vec<Kept>>,
+    bytes_max: usize,
+}
+
+/// A chunk without an arena, and its size with its head.
+struct Kept {
+    chunk: NonNull<Chunk>,
+    bytes: usize,
+}
+
+// SAFETY: a kept chunk has no other owner, on whichever thread.
+unsafe impl Send for Kept {}
+
 /// Owns the chunks.
 pub(super) struct Arena {
+    pool: Option<Arc<Pool>>,
     newest: AtomicPtr<Chunk>,
     used_bytes: AtomicUsize,
 }
@@ -56,9 +77,9 @@ impl Arena {
     /// What all memory is aligned to.
     pub(super) const ALIGN: usize = ALIGN;
 
-    pub(super) fn new() -> (Self, Bump) {
-        let arena =
-            Arena { newest: AtomicPtr::new(std::ptr::null_mut()), used_bytes: AtomicUsize::new(0) };
+    pub(super) fn new(pool: Option<Arc<Pool>>) -> (Self, Bump) {
+        let newest = AtomicPtr::new(std::ptr::null_mut());
+        let arena = Arena { pool, newest, used_bytes: AtomicUsize::new(0) };
         let bump =
             Bump { at: std::ptr::null_mut(), left_bytes: 0, next_chunk_bytes: CHUNK_BYTES_MIN };
         (arena, bump)
@@ -73,13 +94,8 @@ impl Arena {
     /// A new chunk's memory behind its head, uninitialised.
     fn grow(&self, bytes: usize) -> NonNull<u8> {
         let layout = chunk_layout(bytes);
-        // SAFETY: the layout is not empty, for it holds the head.
-        let Some(chunk) = NonNull::new(unsafe { alloc(layout) }.cast::<Chunk>()) else {
-            handle_alloc_error(layout);
-        };
-        if layout.size() == HUGE_BYTES {
-            ask_for_a_huge_page(chunk.cast());
-        }
+        let kept = self.pool.as_ref().and_then(|pool| pool.take(layout.size()));
+        let chunk = kept.unwrap_or_else(|| allocate(layout));
         // `Relaxed`: only the owner of the `Bump` changes the list, and only `drop` reads it.
         let older = self.newest.load(Relaxed);
         // SAFETY: the memory is fresh, aligned as its layout asks, and holds at least the head.
@@ -135,11 +151,68 @@ impl Drop for Arena {
         while let Some(chunk) = NonNull::new(next) {
             // SAFETY: by I2 this is a chunk that `grow` wrote, and each is visited once.
             let Chunk { older, bytes } = unsafe { chunk.read() };
-            // SAFETY: allocated in `grow` with this layout; `&mut self` says that no one uses it.
-            unsafe { dealloc(chunk.as_ptr().cast(), chunk_layout(bytes)) };
+            let bytes = chunk_layout(bytes).size();
+            let kept = Kept { chunk, bytes };
+            // `&mut self` says that no one uses it.
+            match &self.pool {
+                Some(pool) => pool.give(kept),
+                None => kept.free(),
+            }
             next = older;
         }
     }
+}
+
+impl Pool {
+    /// Keeps so many bytes at most.
+    pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
+        Arc::new(Pool { chunks: Mutex::new(Rank::Leaf, Vec::new()), bytes_max })
+    }
+
+    /// A chunk of that size, its content undefined.
+    fn take(&self, bytes: usize) -> Option<NonNull<Chunk>> {
+        let mut chunks = self.chunks.lock();
+        let at = chunks.iter().rposition(|kept| kept.bytes == bytes)?;
+        Some(chunks.swap_remove(at).chunk)
+    }
+
+    fn give(&self, kept: Kept) {
+        let mut chunks = self.chunks.lock();
+        // Others are for one large entry.
+        let is_usual = kept.bytes.is_power_of_two();
+        let held: usize = chunks.iter().map(|kept| kept.bytes).sum();
+        if is_usual && held + kept.bytes <= self.bytes_max {
+            return chunks.push(kept);
+        }
+        drop(chunks);
+        kept.free();
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.chunks.lock().drain(..).for_each(Kept::free);
+    }
+}
+
+impl Kept {
+    fn free(self) {
+        let layout = chunk_layout(self.bytes - size_of::<Chunk>());
+        // SAFETY: allocated with this layout, and nobody else has it.
+        unsafe { dealloc(self.chunk.as_ptr().cast(), layout) };
+    }
+}
+
+/// Fresh memory for a chunk.
+fn allocate(layout: Layout) -> NonNull<Chunk> {
+    // SAFETY: the layout is not empty, for it holds the head.
+    let Some(chunk) = NonNull::new(unsafe { alloc(layout) }.cast::<Chunk>()) else {
+        handle_alloc_error(layout);
+    };
+    if layout.size() == HUGE_BYTES {
+        ask_for_a_huge_page(chunk.cast());
+    }
+    chunk
 }
 
 /// A head and `bytes` behind it. Of the size of a huge page it lies as such.
@@ -170,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_new_arena_holds_nothing() {
-        let (arena, _bump) = Arena::new();
+        let (arena, _bump) = Arena::new(None);
         assert_eq!(arena.used_bytes(), 0);
         assert!(arena.newest.load(Relaxed).is_null());
     }
@@ -178,7 +251,7 @@ mod tests {
     /// Fills each piece with its own byte, and looks for overlaps when all are filled.
     #[test]
     fn pieces_are_aligned_and_apart() {
-        let (arena, mut bump) = Arena::new();
+        let (arena, mut bump) = Arena::new(None);
         let mut pieces = Vec::new();
         let mut sum = 0;
         for round in 0_usize..3000 {
@@ -205,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_large_piece_leaves_the_current_chunk_in_use() {
-        let (arena, mut bump) = Arena::new();
+        let (arena, mut bump) = Arena::new(None);
         // SAFETY: the two were made together.
         let first = unsafe { bump.allocate(&arena, 32) };
         // SAFETY: the two were made together.
@@ -213,5 +286,27 @@ mod tests {
         // SAFETY: the two were made together.
         let second = unsafe { bump.allocate(&arena, 32) };
         assert_eq!(second.as_ptr().addr(), first.as_ptr().addr() + 32);
+    }
+
+    #[test]
+    fn chunks_go_from_one_arena_to_the_next() {
+        let pool = Pool::new(3 * CHUNK_BYTES_MIN);
+        let chunks = |pool: &Pool| pool.chunks.lock().iter().map(|kept| kept.bytes).collect();
+        let fill = || {
+            let (arena, mut bump) = Arena::new(Some(Arc::clone(&pool)));
+            // A piece with a chunk of its own, and three chunks of the usual sizes.
+            for bytes in [5000, 3000, 4000, 4000, 4000, 4000, 4000, 7000, 7000, 7000, 7000, 7000] {
+                // SAFETY: the two were made together.
+                unsafe { bump.allocate(&arena, bytes).write_bytes(7, bytes) };
+            }
+            arena
+        };
+        drop(fill());
+        let kept: Vec<usize> = chunks(&pool);
+        assert_eq!(kept, [2 * CHUNK_BYTES_MIN, CHUNK_BYTES_MIN], "all that it may keep");
+        let again = fill();
+        assert_eq!(chunks(&pool), Vec::<usize>::new(), "taken again");
+        drop(again);
+        assert_eq!(chunks(&pool), kept);
     }
 }

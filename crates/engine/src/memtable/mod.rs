@@ -21,6 +21,7 @@ use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{SeqNo, ValueKind, pack_tag};
 use crate::base::sync::atomic::{AtomicU64, Ordering::Relaxed};
+pub(crate) use arena::Pool;
 use skiplist::{Cursor, Entry, SkipList, Writer};
 
 /// The readers' side of a memtable.
@@ -49,7 +50,20 @@ impl MemTable {
     /// An empty memtable and its inserter. If it is to be read, `indexed_bytes` is the size that it may grow to: gets
     /// then find the newest entries of keys by hash. The shape of the search structure follows from `seed`.
     pub(crate) fn new(order: UserOrder, indexed_bytes: usize, seed: u64) -> (Arc<Self>, Inserter) {
-        let (list, writer) = SkipList::new(order, indexed_bytes, seed);
+        Self::of(SkipList::new(order, indexed_bytes, seed, None))
+    }
+
+    /// As [`new`](Self::new), with memory that others have left in the pool.
+    pub(crate) fn in_pool(
+        pool: &Arc<Pool>,
+        order: UserOrder,
+        indexed_bytes: usize,
+        seed: u64,
+    ) -> (Arc<Self>, Inserter) {
+        Self::of(SkipList::new(order, indexed_bytes, seed, Some(Arc::clone(pool))))
+    }
+
+    fn of((list, writer): (SkipList, Writer)) -> (Arc<Self>, Inserter) {
         let table = Arc::new(MemTable {
             list,
             entries: AtomicU64::new(0),

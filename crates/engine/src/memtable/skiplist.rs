@@ -31,7 +31,7 @@ use crate::base::comparator::{BytewiseComparator, Comparator, UserOrder};
 use crate::base::key::split;
 use crate::base::sync::lockless::Ordering::{Acquire, Relaxed};
 use crate::base::sync::lockless::{AtomicPtr, AtomicUsize};
-use crate::memtable::arena::Arena;
+use crate::memtable::arena::{Arena, Pool};
 use crate::memtable::window::{self, Window};
 use buckets::Looked;
 use indexing::{Index, Indexing};
@@ -71,8 +71,13 @@ unsafe impl Sync for Shared {}
 impl SkipList {
     /// An empty list and the one writer it will ever have. Heights are drawn from `seed`. One that is meant for
     /// `indexed_bytes`, if they are not 0 and the order is the usual one, is indexed when it is searched often.
-    pub(super) fn new(order: UserOrder, indexed_bytes: usize, seed: u64) -> (Self, Writer) {
-        let (arena, mut bump) = Arena::new();
+    pub(super) fn new(
+        order: UserOrder,
+        indexed_bytes: usize,
+        seed: u64,
+        pool: Option<Arc<Pool>>,
+    ) -> (Self, Writer) {
+        let (arena, mut bump) = Arena::new(pool);
         // SAFETY: the two were made together.
         let head = unsafe { Node::new(&arena, &mut bump, HEIGHT_MAX, Entry::default()) };
         let head = head.pointer();

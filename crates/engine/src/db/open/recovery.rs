@@ -32,7 +32,7 @@ use crate::db::write::wal::Wal;
 use crate::env::fs::FileLock;
 use crate::env::site::Site;
 use crate::format::filename::FileNumber;
-use crate::memtable::{Inserter, MemTable};
+use crate::memtable::{Inserter, MemTable, Pool};
 use crate::store::local::LocalStore;
 use crate::store::table_cache::TableCache;
 use crate::version::Version;
@@ -230,6 +230,7 @@ pub(crate) fn assemble(
         floor_wal: AtomicU64::new(0),
         floor_seqno: AtomicU64::new(0),
         seed: AtomicU64::new(options.env.seed),
+        memory: Pool::new(settings.write_buffer_bytes),
         graveyard,
         store,
         tables: Arc::new(tables),

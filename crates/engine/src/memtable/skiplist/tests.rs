@@ -39,7 +39,7 @@ mod plain {
 
     #[test]
     fn lookups_agree_with_a_set() {
-        let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, 301);
+        let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, 301, None);
         let mut model = BTreeSet::new();
         let mut random = 1000;
         let range = 1000;
@@ -70,7 +70,7 @@ mod plain {
     /// Several rising streams, falling runs and repeats move the splice in every way.
     #[test]
     fn the_splice_finds_its_place_from_anywhere() {
-        let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, 1);
+        let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, 1, None);
         let mut model = BTreeSet::new();
         let rising = (0..100).flat_map(|n| [n, 10_000 + n, 5_000 + n]);
         let falling = (200..300).rev();
@@ -121,7 +121,7 @@ mod plain {
     #[test]
     fn the_finder_finds_what_a_search_finds() {
         for seed in 1..if cfg!(miri) { 2 } else { 30 } {
-            let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, seed);
+            let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, seed, None);
             let (mut model, mut random) = (BTreeSet::new(), seed);
             let mut number = 0_u64;
             for at in 0..if cfg!(miri) { 100 } else { 5000 } {
@@ -229,7 +229,7 @@ mod plain {
 
     #[test]
     fn snapshots_hold_without_threads() {
-        let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, 7);
+        let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, 7, None);
         let (published, mut random) = (Published::default(), 1);
         for _ in 0..if cfg!(miri) { 30 } else { 300 } {
             scan(&list, &published);
@@ -243,7 +243,7 @@ mod plain {
         let rounds = if cfg!(miri) { 1 } else { 8 };
         let writes = if cfg!(miri) { 60 } else { 3_000 };
         for seed in 0..rounds {
-            let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, seed);
+            let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, seed, None);
             let (published, done) = (Published::default(), AtomicBool::new(false));
             std::thread::scope(|scope| {
                 for reader in 0..2 {
@@ -284,7 +284,7 @@ mod exhaustive {
     fn explore(users: &'static [&'static [u8]], look: fn(&SkipList, &[&[u8]], usize)) {
         for seed in [1, 5] {
             explore_schedules(move || {
-                let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, seed);
+                let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, seed, None);
                 assert!(add(&mut writer, b"base1", 1) && add(&mut writer, b"base9", 1));
                 let published = Arc::new(AtomicU64::new(0));
                 let reader = {
