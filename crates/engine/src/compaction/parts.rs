@@ -9,6 +9,8 @@ use crate::compaction::job::Job;
 
 /// A table is told apart into so many pieces at most, by the separators of its index.
 const PIECES_MAX: u64 = 16;
+/// One of level 0 has keys from everywhere, and its end says little.
+const PIECES_OF_LOOSE: u64 = 8;
 
 /// The user keys from one on, up to another and without it; all of them where there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,8 +43,9 @@ type Piece = (Vec<u8>, u64);
 fn pieces(job: &Job, context: &JobContext<'_>) -> Result<Vec<Piece>> {
     let total = job.input_bytes().max(1);
     let mut pieces = Vec::new();
-    for (_, meta) in job.input_tables() {
-        let share = (PIECES_MAX.saturating_mul(meta.size) / total).max(1);
+    for (slot, meta) in job.input_tables() {
+        let least = if slot.is_sorted() { 1 } else { PIECES_OF_LOOSE };
+        let share = (PIECES_MAX.saturating_mul(meta.size) / total).max(least);
         if share == 1 {
             pieces.push((meta.largest.user().to_vec(), meta.size));
             continue;

@@ -9,6 +9,7 @@ use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::compaction::closure::close;
 use crate::compaction::executor::{CompactionExecutor, LocalExecutor};
 use crate::compaction::job::JobLimits;
+use crate::compaction::parts::split;
 use crate::env::site::Site;
 use crate::format::table::TableSettings;
 use crate::version::testing::files::Shelf;
@@ -287,6 +288,21 @@ fn a_shared_job_ends_fewer_tables_early_than_it_has_parts() {
     };
     assert!(contents(&alone) == contents(&shared));
     assert_eq!(shared.bytes_read, alone.bytes_read);
+}
+
+/// Each of these tables ends with the last key of all.
+#[test]
+fn tables_of_level_0_are_parted_where_their_keys_are() {
+    let numbers: Vec<u64> = (1..=20).collect();
+    let entries = |nth: u64| values(0..4_000, nth).into_iter().skip(nth as usize - 1).step_by(20);
+    let table = |nth: &u64| (Slot::L0, *nth, entries(*nth).collect());
+    let world = World::new(&numbers.iter().map(table).collect::<Vec<_>>());
+    let job = world.job(&numbers, tree(1), (&[100], OUTPUT_BYTES));
+    let parts = world.with_context(2, &|| {}, |context| split(&job, context, 2)).unwrap();
+    let part = |part: &Part| world.with_context(1, &|| {}, |context| run_part(&job, context, part));
+    let bytes: Vec<u64> = parts.iter().map(|of| part(of).unwrap().bytes_written).collect();
+    let (low, high) = (*bytes.iter().min().unwrap(), *bytes.iter().max().unwrap());
+    assert!(bytes.len() == 2 && high < low + low / 2, "{bytes:?}");
 }
 
 #[test]

@@ -26,6 +26,14 @@ pub(crate) enum Accepted {
     Merge(Arc<Job>),
 }
 
+impl Accepted {
+    /// Whether writers may be slowed down until it is done.
+    fn relieves_writers(&self) -> bool {
+        let Accepted::Merge(job) = self else { return false };
+        job.inputs.iter().any(|(slot, _)| *slot == Slot::L0)
+    }
+}
+
 impl Core {
     /// Runs the most pressing compaction, if there is one that may start.
     pub(crate) fn try_compact(&self) -> Worked {
@@ -38,7 +46,11 @@ impl Core {
         };
         let Some(accepted) = accepted else { return self.serve_others() };
         self.ring_for_work(); // Another plan may start beside this one.
-        match self.run(accepted, 1) {
+        let threads = match accepted.relieves_writers() {
+            true => self.options.compaction_lanes,
+            false => 1,
+        };
+        match self.run(accepted, threads) {
             Ok(()) => {
                 self.note_background_success();
                 Worked::Yes
