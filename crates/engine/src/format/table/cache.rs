@@ -154,6 +154,18 @@ impl Shelf {
     }
 }
 
+impl Drop for Shelf {
+    /// A place that goes looks for readers who borrow from it, at all that all threads borrow. An empty one lends nothing and
+    /// owns nothing: to forget it does no harm, and of most tables that are compacted away no block was ever kept.
+    fn drop(&mut self) {
+        for place in std::mem::take(&mut self.places) {
+            if place.load().is_none() {
+                std::mem::forget(place);
+            }
+        }
+    }
+}
+
 impl std::fmt::Debug for Shelf {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shelf").field("id", &self.id).field("places", &self.places.len()).finish()
