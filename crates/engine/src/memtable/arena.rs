@@ -26,7 +26,7 @@ const ALIGN: usize = 8;
 /// The first chunk is small, so that a small write buffer wastes little.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
 /// Chunks double up to this size, with their heads.
-const CHUNK_BYTES_MAX: usize = 1 << 20;
+const CHUNK_BYTES_MAX: usize = 512 << 10;
 /// Once an arena has so much, its chunks are huge pages. A search in a large list goes to a dozen places all over it, and
 /// with small pages each has the processor look for its page as well. Small arenas do better with memory used before.
 const USED_BYTES_HUGE: usize = 8 << 20;

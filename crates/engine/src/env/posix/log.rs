@@ -37,7 +37,7 @@ use crate::env::site::Site;
 /// Windows begin at multiples of this, the largest page of the systems we know.
 const PAGE_BYTES: u64 = 64 << 10;
 const WINDOW_BYTES_MIN: u64 = PAGE_BYTES;
-const WINDOW_BYTES_MAX: u64 = 1 << 20;
+const WINDOW_BYTES_MAX: u64 = 512 << 10;
 /// Written at a time, in whose folios the page cache then has them.
 static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 /// What is longer is cheaper to write: a call, against two faults for each of its pages.
