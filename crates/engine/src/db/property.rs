@@ -70,7 +70,8 @@ impl Core {
     fn memory_usage(&self) -> u64 {
         let pinned = self.view.load();
         let memtables = pinned.memtables().map(|table| table.memory() as u64);
-        self.settings.block_cache.total_charge() + memtables.sum::<u64>()
+        let kept = self.memory.bytes() as u64;
+        self.settings.block_cache.total_charge() + memtables.sum::<u64>() + kept
     }
 
     fn metrics_property(&self) -> String {

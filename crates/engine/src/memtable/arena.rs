@@ -98,7 +98,7 @@ impl Arena {
         let chunk = kept.unwrap_or_else(|| allocate(layout));
         // `Relaxed`: only the owner of the `Bump` changes the list, and only `drop` reads it.
         let older = self.newest.load(Relaxed);
-        // SAFETY: the memory is fresh, aligned as its layout asks, and holds at least the head.
+        // SAFETY: the memory is nobody else's, aligned as its layout asks, and holds at least the head.
         unsafe { chunk.write(Chunk { older, bytes }) };
         self.newest.store(chunk.as_ptr(), Relaxed);
         // SAFETY: `bytes` bytes follow the head in the same allocation.
@@ -151,9 +151,8 @@ impl Drop for Arena {
         while let Some(chunk) = NonNull::new(next) {
             // SAFETY: by I2 this is a chunk that `grow` wrote, and each is visited once.
             let Chunk { older, bytes } = unsafe { chunk.read() };
-            let bytes = chunk_layout(bytes).size();
-            let kept = Kept { chunk, bytes };
             // `&mut self` says that no one uses it.
+            let kept = Kept { chunk, bytes: chunk_layout(bytes).size() };
             match &self.pool {
                 Some(pool) => pool.give(kept),
                 None => kept.free(),
@@ -167,6 +166,11 @@ impl Pool {
     /// Keeps so many bytes at most.
     pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Pool { chunks: Mutex::new(Rank::Leaf, Vec::new()), bytes_max })
+    }
+
+    /// What is kept at the moment.
+    pub(crate) fn bytes(&self) -> usize {
+        self.chunks.lock().iter().map(|kept| kept.bytes).sum()
     }
 
     /// A chunk of that size, its content undefined.

@@ -92,6 +92,29 @@ fn memory_use_is_told() {
     assert!((10 << 10..1 << 20).contains(&(usage() - before)), "{before}, {}", usage());
 }
 
+#[test]
+fn memory_of_a_flushed_memtable_is_used_again() {
+    let world = World::new();
+    let db = world.open_with(|options| options.write_buffer_size = 4 << 20);
+    let usage = || {
+        let text = db.property("leveldb.approximate-memory-usage").unwrap();
+        text.parse::<u64>().unwrap()
+    };
+    let fill = || (0..2_000).for_each(|n| db.put(format!("{n}"), "x".repeat(1_000)).unwrap());
+    // The memtable that a new database begins with is not among them.
+    for _ in 0..2 {
+        fill();
+        db.flush().unwrap();
+    }
+    let kept = usage();
+    assert!((1 << 20..5 << 20).contains(&kept), "{kept}");
+    fill();
+    let filled = usage();
+    assert!(filled < kept + (1 << 20), "{kept}, {filled}");
+    db.flush().unwrap();
+    assert!(usage() <= kept, "{kept}, {}", usage());
+}
+
 /// LevelDB's `GetLevel0Ordering`: a later table of level 0 wins, though its range is smaller.
 #[test]
 fn newer_tables_of_level_0_come_first() {
