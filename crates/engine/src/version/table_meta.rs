@@ -296,6 +296,18 @@ mod tests {
     }
 
     #[test]
+    fn maps_wait_for_the_next_file() {
+        let graveyard = Graveyard::new();
+        let map = Arc::new(());
+        graveyard.bury_map(Box::new(Arc::clone(&map)));
+        graveyard.bury(FileName::Current);
+        let graves = graveyard.wait().unwrap();
+        assert_eq!((graves.names.len(), graves.maps.len()), (1, 1));
+        drop(graves);
+        assert_eq!(Arc::strong_count(&map), 1);
+    }
+
+    #[test]
     fn waiting_ends_with_something_to_remove_or_the_end() {
         let graveyard = Arc::new(Graveyard::new());
         std::thread::scope(|scope| {

@@ -1,8 +1,8 @@
 //! What compaction keeps, drops and moves.
 
-use siltstone::Db;
+use siltstone::{Background, Db, Options};
 
-use crate::support::{World, contents, put_all};
+use crate::support::{TempDir, World, contents, put_all};
 use crate::{files_per_level, work_off};
 
 /// LevelDB's `MinorCompactionsHappen`.
@@ -21,6 +21,23 @@ fn full_memtables_become_tables() {
     assert_eq!(contents(&world.open()), expected);
 }
 
+/// By hand as well, where housekeeping has its turn only when nothing else is to be done.
+#[test]
+#[cfg(target_os = "linux")]
+fn full_logs_are_not_mapped() {
+    let temp = TempDir::new("maps");
+    let background = Background::ByHand;
+    let options = Options { create_if_missing: true, background, ..Default::default() };
+    let db = Db::open(temp.path(), Options { write_buffer_size: 64 << 10, ..options }).unwrap();
+    for number in 0..1_000 {
+        db.put(format!("{number:04}"), "v".repeat(1_000)).unwrap();
+    }
+    assert!(db.metrics().flushes > 5);
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let folder = temp.path().display().to_string();
+    assert!(maps.lines().filter(|map| map.contains(&folder)).count() <= 1, "{maps}");
+}
+
 /// LevelDB's `RepeatedWritesToSameKey`: one key overwritten for ever takes a bounded number of
 /// files.
 #[test]
@@ -37,6 +54,30 @@ fn one_key_overwritten_for_ever() {
     work_off(&db);
     let level0 = db.options().level0.compact;
     assert!(world.folder.tables().len() <= level0 + 1, "{}", files_per_level(&db));
+}
+
+/// Parts end with tables that are not full.
+#[test]
+fn merges_of_level_0_run_in_parts_if_there_are_lanes() {
+    let tables = |lanes| {
+        let world = World::new();
+        let db = world.open_with(|options| {
+            options.compression = siltstone::Compression::None;
+            options.write_buffer_size = 16 << 20;
+            options.max_file_size = 1 << 20;
+            options.level1_bytes = 64 << 20;
+            options.compaction_lanes = lanes;
+        });
+        for round in 0..4 {
+            let keys = (0..1_000).map(|nth| format!("{:05}", nth * 4 + round));
+            keys.for_each(|key| db.put(key, "v".repeat(850)).unwrap());
+            db.flush().unwrap();
+        }
+        work_off(&db);
+        assert_eq!(contents(&db).len(), 4_000);
+        files_per_level(&db)
+    };
+    assert_eq!((tables(1), tables(3)), ("0,4".to_owned(), "0,5".to_owned()));
 }
 
 /// LevelDB's `SparseMerge`: no merge may meet more than its share of the level below.

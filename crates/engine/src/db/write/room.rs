@@ -120,7 +120,7 @@ impl Core {
         let wal = Wal::create(&self.log_place(), number)?;
         let (table, inserter) = self.new_memtable();
         committer.let_go_of_flushed(self);
-        self.retire(std::mem::replace(&mut committer.wal, wal), &mut committer.older);
+        self.leave_behind(std::mem::replace(&mut committer.wal, wal), &mut committer.older);
         committer.inserter = inserter;
         let mut state = self.state.lock();
         let start = committer.next_seqno;
@@ -134,15 +134,19 @@ impl Core {
         Ok(())
     }
 
-    /// A log that a full memtable leaves behind.
-    fn retire(&self, mut wal: Wal, older: &mut Vec<Wal>) {
+    /// Keeps the log of a full memtable for as long as it may have to be synced. By hand, housekeeping comes last, and may
+    /// not come for long: then nothing is left to it.
+    fn leave_behind(&self, mut wal: Wal, older: &mut Vec<Wal>) {
         if !wal.needs_sync() {
             let _ = wal.close(); // All of it is synced: a failing close loses nothing.
             return;
         }
         let map = wal.end_appends();
         older.push(wal);
-        map.into_iter().for_each(|map| self.graveyard.bury_map(map));
+        match map {
+            Some(map) if !self.runs_by_hand() => self.graveyard.bury_map(map),
+            map => drop(map),
+        }
     }
 
     fn refuse_if_failed(&self) -> Result<()> {
