@@ -170,7 +170,7 @@ impl Pool {
 
     /// What is kept at the moment.
     pub(crate) fn bytes(&self) -> usize {
-        self.chunks.lock().iter().map(|kept| kept.bytes).sum()
+        held(&self.chunks.lock())
     }
 
     /// A chunk of that size, its content undefined.
@@ -184,13 +184,16 @@ impl Pool {
         let mut chunks = self.chunks.lock();
         // Others are for one large entry.
         let is_usual = kept.bytes.is_power_of_two();
-        let held: usize = chunks.iter().map(|kept| kept.bytes).sum();
-        if is_usual && held + kept.bytes <= self.bytes_max {
+        if is_usual && held(&chunks) + kept.bytes <= self.bytes_max {
             return chunks.push(kept);
         }
         drop(chunks);
         kept.free();
     }
+}
+
+fn held(chunks: &[Kept]) -> usize {
+    chunks.iter().map(|kept| kept.bytes).sum()
 }
 
 impl Drop for Pool {

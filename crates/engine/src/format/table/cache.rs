@@ -155,8 +155,8 @@ impl Shelf {
 }
 
 impl Drop for Shelf {
-    /// A place that goes looks for readers who borrow from it, at all that all threads borrow. An empty one lends nothing and
-    /// owns nothing: to forget it does no harm, and of most tables that are compacted away no block was ever kept.
+    /// When a place is dropped, all that all threads borrow is searched for what is borrowed from it. An empty one lends
+    /// nothing and owns nothing, so it may be forgotten; and of most tables that are compacted away no block was ever kept.
     fn drop(&mut self) {
         for place in std::mem::take(&mut self.places) {
             if place.load().is_none() {
@@ -198,4 +198,19 @@ pub trait Cache: Send + Sync {
 
     /// Takes all blocks from their places that no reader holds.
     fn prune(&self);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shelf_that_goes_drops_its_blocks() {
+        let block = || Arc::new(CachedBlock::new(Block::new(vec![0; 8]).unwrap()));
+        let (kept, shelf) = (block(), Shelf::new(1, 3));
+        shelf.put(1, Arc::clone(&kept));
+        assert_eq!(Arc::strong_count(&kept), 2);
+        drop(shelf);
+        assert_eq!(Arc::strong_count(&kept), 1);
+    }
 }
