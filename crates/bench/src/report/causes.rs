@@ -18,6 +18,7 @@ pub(crate) struct Causes {
     pub(crate) compaction_bytes_read: u64,
     pub(crate) slowed_micros: u64,
     pub(crate) stopped_micros: u64,
+    pub(crate) flush_behind_micros: u64,
     pub(crate) memtables_full_micros: u64,
 }
 
@@ -33,6 +34,7 @@ impl Causes {
             compaction_bytes_read: grown(|metrics| metrics.compaction_bytes_read),
             slowed_micros: grown(|metrics| metrics.stall_l0_slowdown_micros),
             stopped_micros: grown(|metrics| metrics.stall_l0_stop_micros),
+            flush_behind_micros: grown(|metrics| metrics.stall_flush_slowdown_micros),
             memtables_full_micros: grown(|metrics| metrics.stall_memtables_full_micros),
         }
     }
@@ -62,9 +64,11 @@ impl fmt::Display for Causes {
         let seconds = |micros: u64| micros as f64 / 1e6;
         writeln!(
             f,
-            "Stalled:     level 0 long {:.3} s, level 0 full {:.3} s, memtables full {:.3} s",
+            "Stalled:     level 0 long {:.3} s, level 0 full {:.3} s, flush behind {:.3} s, \
+             memtables full {:.3} s",
             seconds(self.slowed_micros),
             seconds(self.stopped_micros),
+            seconds(self.flush_behind_micros),
             seconds(self.memtables_full_micros),
         )
     }
@@ -82,6 +86,7 @@ mod tests {
             flush_bytes: 1 << 20,
             compaction_bytes: 5 << 20,
             slowed_micros: 1500,
+            flush_behind_micros: 30_000,
             memtables_full_micros: 2_000_000,
             ..Causes::default()
         };
@@ -89,7 +94,8 @@ mod tests {
             causes.to_string(),
             "Written:     2.0 MB by users; times that: log 1.00, flush 0.50, compaction 2.50, \
              all 4.00\n\
-             Stalled:     level 0 long 0.002 s, level 0 full 0.000 s, memtables full 2.000 s\n"
+             Stalled:     level 0 long 0.002 s, level 0 full 0.000 s, flush behind 0.030 s, \
+             memtables full 2.000 s\n"
         );
         assert_eq!(Causes::default().to_string(), "", "nothing was written");
     }

@@ -61,6 +61,7 @@ fn stalls(causes: &Causes) -> Value {
     json!({
         "level0_long": causes.slowed_micros,
         "level0_full": causes.stopped_micros,
+        "flush_behind": causes.flush_behind_micros,
         "memtables_full": causes.memtables_full_micros,
     })
 }

@@ -23,6 +23,8 @@ pub enum StallCause {
     L0Slowdown,
     /// Level 0 is full: writes wait.
     L0Stop,
+    /// Memtables are filled faster than they are flushed: writes are slowed so that none has to wait.
+    FlushSlowdown,
     /// All immutable memtables wait to be flushed.
     MemtablesFull,
 }

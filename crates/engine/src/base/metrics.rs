@@ -81,6 +81,8 @@ metrics! {
     stall_l0_slowdown_micros,
     /// Microseconds that writers waited because level 0 was full.
     stall_l0_stop_micros,
+    /// Microseconds that writers were slowed because flushes were behind.
+    stall_flush_slowdown_micros,
     /// Microseconds that writers waited for memtables to be flushed.
     stall_memtables_full_micros,
     /// Failures of background work.

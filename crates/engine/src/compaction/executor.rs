@@ -26,6 +26,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) cancelled: &'a AtomicBool,
     /// How many threads may merge a job side by side.
     pub(crate) threads: usize,
+    /// On a lane: keeps off the processors of those who come first.
+    pub(crate) make_way: &'a (dyn Fn() + Sync),
     /// Wakes lanes that [help](CompactionExecutor::help).
     pub(crate) call_for_help: &'a (dyn Fn() + Sync),
 }
@@ -37,7 +39,8 @@ impl JobContext<'_> {
     }
 
     /// Called every so many entries.
-    pub(crate) fn check_cancelled(&self) -> Result<()> {
+    pub(crate) fn check_in(&self) -> Result<()> {
+        (self.make_way)();
         // Pairs with nothing: a job that sees the flag late only works a little longer.
         if self.cancelled.load(Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Closed, "the database is closing"));

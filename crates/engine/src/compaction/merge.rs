@@ -16,8 +16,8 @@ use crate::format::filename::FileNumber;
 use crate::format::table::{ScanOptions, TableBuilder, TableSettings};
 use crate::version::level_iter::{LevelIter, Source};
 
-/// Entries between looks at the cancel flag.
-const CANCEL_INTERVAL: u64 = 1024;
+/// Entries between looks around.
+const CHECK_INTERVAL: u64 = 1024;
 
 pub(crate) fn run(job: &Job, context: &JobContext<'_>) -> Result<Output> {
     let output = run_part(job, context, &Part::all())?;
@@ -93,8 +93,8 @@ fn merge(
     }
     while input.valid() {
         entries += 1;
-        if entries.is_multiple_of(CANCEL_INTERVAL) {
-            context.check_cancelled()?;
+        if entries.is_multiple_of(CHECK_INTERVAL) {
+            context.check_in()?;
         }
         let Some(parsed) = key::parse(input.key()) else {
             return Err(input.corrupted_key());

@@ -17,11 +17,13 @@ use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Mutex, Signal};
 use crate::compaction::executor::CompactionExecutor;
 use crate::db::background::bell::Bell;
+use crate::db::background::seat::Seat;
 use crate::db::options::{Background, Options};
 use crate::db::read::snapshot::SnapshotList;
 use crate::db::settings::Settings;
 use crate::db::state::{Floor, State};
 use crate::db::super_version::{SuperVersion, View};
+use crate::db::write::backlog::Backlog;
 use crate::db::write::committer::Lead;
 use crate::db::write::queue::WriteQueue;
 use crate::db::write::wal::LogPlace;
@@ -52,6 +54,8 @@ pub(crate) struct Core {
     pub(crate) state: Mutex<State>,
     /// Tables of level 0, for the leader, who would pin a version for each write to count them.
     pub(crate) level0_tables: AtomicU64,
+    pub(crate) backlog: Backlog,
+    pub(crate) seat: Seat,
     /// Rung for lanes: there may be work.
     pub(crate) work: Bell,
     /// Rung for writers and waiting callers: background work changed something.
@@ -87,6 +91,7 @@ impl Core {
         self.view.publish(state.super_version());
         let level0 = state.version.slot(Slot::L0).len() as u64;
         self.level0_tables.store(level0, Ordering::Relaxed);
+        self.backlog.set_waiting(state.immutables.len());
     }
 
     pub(crate) fn new_file_number(&self) -> FileNumber {
@@ -128,6 +133,13 @@ impl Core {
 
     pub(crate) fn runs_by_hand(&self) -> bool {
         self.options.background == Background::ByHand
+    }
+
+    /// Called on lanes, again and again: keeps them off the processor that writing goes on on.
+    pub(crate) fn make_way(&self) {
+        if self.options.lanes_make_way {
+            self.env.threads.keep_off(self.seat.taken(self.env.clock.now()));
+        }
     }
 
     pub(crate) fn has_failed(&self) -> bool {

@@ -82,6 +82,7 @@ impl World {
             new_number: &new_number,
             cancelled: &self.cancelled,
             threads,
+            make_way: &|| {},
             call_for_help,
         };
         run(&context)

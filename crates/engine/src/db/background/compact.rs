@@ -211,6 +211,7 @@ impl Core {
             new_number: &|| self.new_file_number(),
             cancelled: &self.cancelled,
             threads,
+            make_way: &|| self.make_way(),
             call_for_help: &|| self.ring_for_work(),
         })
     }

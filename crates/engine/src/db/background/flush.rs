@@ -47,6 +47,7 @@ impl Core {
 
     fn flush(&self, entry: &Logged, job: u64) -> Result<()> {
         let begin = self.env.clock.now();
+        self.backlog.flush_begins(begin);
         let snapshots = self.snapshots.with_visible(|| self.visible_seqno());
         let table = self.build_level0(&entry.table, &snapshots)?;
         let bytes = table.as_ref().map_or(0, |table| table.size);
@@ -64,6 +65,8 @@ impl Core {
             stats.bytes_written += bytes;
             stats.elapsed += elapsed;
         })?;
+        let now = self.env.clock.now();
+        self.backlog.flush_ends(now, now.saturating_sub(begin));
         self.counters.flushes.add(1);
         self.counters.flush_bytes.add(bytes);
         self.listeners.tell(&Event::FlushFinished { job, table: number, bytes, elapsed });

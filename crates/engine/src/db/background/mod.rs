@@ -9,6 +9,7 @@ pub(crate) mod compact;
 pub(crate) mod flush;
 pub(crate) mod install;
 pub(crate) mod manual;
+pub(crate) mod seat;
 pub(crate) mod sweep;
 
 use std::sync::{Arc, Weak};
@@ -34,6 +35,14 @@ pub(crate) enum Worked {
     Failed,
 }
 
+/// Who goes first where processors are few.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Precedence {
+    /// Writers may wait for it.
+    First,
+    Second,
+}
+
 /// The running lanes; joined at close.
 #[derive(Default)]
 pub(crate) struct Lanes(Vec<Box<dyn Lane>>);
@@ -44,16 +53,19 @@ impl Lanes {
         if core.options.background == Background::ByHand || core.queue.is_none() {
             return Ok(lanes);
         }
-        lanes.spawn(core, "siltstone-flush".to_owned(), |core| core.try_flush())?;
+        lanes.spawn(core, "siltstone-flush".to_owned(), Precedence::First, |core| {
+            core.try_flush()
+        })?;
         for number in 0..core.options.compaction_lanes {
             let name = format!("siltstone-compact-{number}");
-            lanes.spawn(core, name, |core| core.try_compact())?;
+            lanes.spawn(core, name, Precedence::Second, |core| core.try_compact())?;
         }
         let (graveyard, weak) = (Arc::clone(&core.graveyard), Arc::downgrade(core));
         let sweep = move || {
             while let Some(graves) = graveyard.wait() {
                 // Without a core nobody may touch the folder any more; the next open sweeps it.
                 let Some(core) = Weak::upgrade(&weak) else { return };
+                core.make_way();
                 core.sweep(graves);
             }
         };
@@ -61,9 +73,20 @@ impl Lanes {
         Ok(lanes)
     }
 
-    fn spawn(&mut self, core: &Arc<Core>, name: String, work: fn(&Core) -> Worked) -> Result<()> {
+    fn spawn(
+        &mut self,
+        core: &Arc<Core>,
+        name: String,
+        precedence: Precedence,
+        work: fn(&Core) -> Worked,
+    ) -> Result<()> {
         let lane_core = Arc::clone(core);
-        let lane = move || lane_core.run_lane(work);
+        let lane = move || {
+            if precedence == Precedence::Second && lane_core.options.lanes_make_way {
+                lane_core.env.threads.lower_priority();
+            }
+            lane_core.run_lane(work);
+        };
         self.0.push(core.env.threads.spawn(&name, Box::new(lane))?);
         Ok(())
     }
@@ -80,6 +103,7 @@ impl Core {
     fn run_lane(&self, work: fn(&Core) -> Worked) {
         loop {
             let seen = self.work.rings();
+            self.make_way();
             // Whatever panics here, a filter's policy for one, must not leave writers waiting for the lane.
             let worked = self.watch(|| work(self)).unwrap_or(Worked::Idle);
             let state = self.state.lock();

@@ -17,6 +17,7 @@ use crate::compaction::executor::LocalExecutor;
 use crate::compaction::in_flight::InFlight;
 use crate::compaction::leveled::Leveled;
 use crate::db::background::bell::Bell;
+use crate::db::background::seat::Seat;
 use crate::db::core::Core;
 use crate::db::open::files::{Files, check_logs, check_tables};
 use crate::db::open::wal_replay::{ReplaySettings, WalReplay};
@@ -25,6 +26,7 @@ use crate::db::read::snapshot::SnapshotList;
 use crate::db::settings::Settings;
 use crate::db::state::{Floor, Logged, State};
 use crate::db::super_version::View;
+use crate::db::write::backlog::Backlog;
 use crate::db::write::committer::Committer;
 use crate::db::write::pace::Pace;
 use crate::db::write::queue::WriteQueue;
@@ -224,6 +226,8 @@ pub(crate) fn assemble(
         work: Bell::default(),
         changed: Signal::default(),
         level0_tables: AtomicU64::new(0),
+        backlog: Backlog::default(),
+        seat: Seat::default(),
         failed: AtomicBool::new(false),
         cancelled: AtomicBool::new(false),
         next_file: AtomicU64::new(FIRST_FILE.0),

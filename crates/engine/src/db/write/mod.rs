@@ -1,5 +1,6 @@
 //! `Db::write`, the only way in: queue, make room, commit, publish.
 
+pub(crate) mod backlog;
 pub(crate) mod committer;
 pub(crate) mod crowd;
 pub(crate) mod heal;

@@ -22,6 +22,7 @@ impl Core {
             self.heal(committer)?;
         }
         self.slow_down(committer)?;
+        self.look_about(committer);
         let table = committer.inserter.table();
         let full = table.approximate_bytes() + bytes > self.settings.write_buffer_bytes;
         if full && !table.is_empty() {
@@ -57,6 +58,31 @@ impl Core {
         self.counters.stall_l0_slowdown_micros.add(delay.as_micros() as u64);
         self.listeners.tell(&Event::Stalled { cause: StallCause::L0Slowdown, elapsed: delay });
         Ok(())
+    }
+
+    /// Now and then: tells lanes where writing goes on, and slows down where flushes are behind.
+    #[inline]
+    fn look_about(&self, committer: &mut Committer) {
+        let filled = committer.inserter.table().approximate_bytes();
+        if committer.pace.fill.wants_look(filled) && !self.runs_by_hand() {
+            self.keep_pace_with_flushes(committer, filled);
+        }
+    }
+
+    #[cold]
+    fn keep_pace_with_flushes(&self, committer: &mut Committer, filled: usize) {
+        let now = self.env.clock.now();
+        if let Some(processor) = self.env.threads.processor() {
+            self.seat.note(processor, now);
+        }
+        // With as many waiting as may, all of them are to be flushed by the time this one is full; with fewer, some.
+        let share = (self.backlog.waiting() + 1) as f64 / (self.settings.immutables_max + 1) as f64;
+        let left = self.backlog.left(now).mul_f64(share.min(1.0));
+        let room = self.settings.write_buffer_bytes;
+        let Some(delay) = committer.pace.fill.charge(now, filled, room, left) else { return };
+        self.env.clock.sleep(delay);
+        self.counters.stall_flush_slowdown_micros.add(delay.as_micros() as u64);
+        self.listeners.tell(&Event::Stalled { cause: StallCause::FlushSlowdown, elapsed: delay });
     }
 
     /// Waits until another memtable may become immutable.

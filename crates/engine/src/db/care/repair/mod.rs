@@ -219,6 +219,7 @@ fn merge_all(
         new_number,
         cancelled: &AtomicBool::new(false),
         threads: 1,
+        make_way: &|| {},
         call_for_help: &|| {},
     };
     let mut input = MergingIter::new(settings.order.clone(), sources);
