@@ -26,7 +26,7 @@ pub(crate) struct JobContext<'a> {
     pub(crate) cancelled: &'a AtomicBool,
     /// How many threads may merge a job side by side.
     pub(crate) threads: usize,
-    /// On a lane: keeps off the processors of those who come first.
+    /// On a lane, again and again: makes way for those who come first.
     pub(crate) make_way: &'a (dyn Fn() + Sync),
     /// Wakes lanes that [help](CompactionExecutor::help).
     pub(crate) call_for_help: &'a (dyn Fn() + Sync),

@@ -135,10 +135,14 @@ impl Core {
         self.options.background == Background::ByHand
     }
 
-    /// Called on lanes, again and again: keeps them off the processor that writing goes on on.
-    pub(crate) fn make_way(&self) {
-        if self.options.lanes_make_way {
-            self.env.threads.keep_off(self.seat.taken(self.env.clock.now()));
+    /// Called on lanes, again and again: keeps them off the processor on which writing goes on. Those who look often
+    /// borrow it while the writer sleeps.
+    pub(crate) fn make_way(&self, borrows: bool) {
+        let place = self.env.threads.place();
+        let Some(place) = place.filter(|_| self.options.lanes_make_way) else { return };
+        let next = self.seat.next_place(place, self.env.clock.now(), borrows);
+        if next != place {
+            self.env.threads.settle(next);
         }
     }
 

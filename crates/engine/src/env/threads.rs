@@ -14,13 +14,29 @@ pub trait Threads: Send + Sync {
         None
     }
 
-    /// On a thread started by [`spawn`](Self::spawn): where there are others, keeps off that processor from now on; with
-    /// `None`, off none. Called again and again, so it should cost little where nothing changes. On other threads, and
-    /// where the system has no such thing, it does nothing.
-    fn keep_off(&self, _processor: Option<usize>) {}
+    /// Where the calling thread may run, by the last [`settle`](Self::settle); `None` on threads that were not started
+    /// by [`spawn`](Self::spawn), and where the system has no such thing.
+    fn place(&self) -> Option<Place> {
+        None
+    }
+
+    /// On a thread that has a [`place`](Self::place), and only of processors that it may run on at all: has it run there
+    /// from now on.
+    fn settle(&self, _place: Place) {}
 
     /// On a thread started by [`spawn`](Self::spawn): lets others go first, for good.
     fn lower_priority(&self) {}
+}
+
+/// Where a lane runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Wherever the system likes.
+    Anywhere,
+    /// On any processor but this one.
+    Off(usize),
+    /// On this processor.
+    On(usize),
 }
 
 /// A running thread.
@@ -53,8 +69,13 @@ impl Threads for SystemThreads {
     }
 
     #[cfg(target_os = "linux")]
-    fn keep_off(&self, processor: Option<usize>) {
-        placement::keep_off(processor);
+    fn place(&self) -> Option<Place> {
+        placement::place()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn settle(&self, place: Place) {
+        placement::settle(place);
     }
 
     #[cfg(target_os = "linux")]
@@ -66,21 +87,23 @@ impl Threads for SystemThreads {
 /// Where lanes run. All of it is help for the scheduler: what the system refuses stays as it is.
 #[cfg(target_os = "linux")]
 mod placement {
-    use std::cell::RefCell;
+    use std::cell::Cell;
 
     use rustix::process::{getpriority_process, setpriority_process};
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+    use super::Place;
 
     const NICER_BY: i32 = 5;
 
     thread_local! {
         /// Present on lanes.
-        static PLACE: RefCell<Option<Place>> = const { RefCell::new(None) };
+        static SETTLED: Cell<Option<Settled>> = const { Cell::new(None) };
     }
 
-    struct Place {
-        /// Kept off at the moment.
-        off: Option<usize>,
+    #[derive(Clone, Copy)]
+    struct Settled {
+        place: Place,
         /// What was asked for last, and the set that it was made of.
         asked: CpuSet,
         allowed: CpuSet,
@@ -89,38 +112,51 @@ mod placement {
     /// This thread is a lane.
     pub(super) fn begin() {
         if let Ok(allowed) = sched_getaffinity(None) {
-            PLACE.set(Some(Place { off: None, asked: allowed, allowed }));
+            SETTLED.set(Some(Settled { place: Place::Anywhere, asked: allowed, allowed }));
         }
     }
 
-    pub(super) fn keep_off(processor: Option<usize>) {
-        PLACE.with_borrow_mut(|place| {
-            if let Some(place) = place
-                && place.off != processor
-            {
-                place.keep_off(processor);
-            }
-        });
+    pub(super) fn place() -> Option<Place> {
+        SETTLED.get().map(|settled| settled.place)
     }
 
-    impl Place {
-        fn keep_off(&mut self, processor: Option<usize>) {
-            self.off = processor;
+    pub(super) fn settle(place: Place) {
+        if let Some(mut settled) = SETTLED.get() {
+            settled.settle(place);
+            SETTLED.set(Some(settled));
+        }
+    }
+
+    impl Settled {
+        fn settle(&mut self, place: Place) {
+            self.place = place;
             let Ok(current) = sched_getaffinity(None) else { return };
             if current != self.asked {
                 self.allowed = current; // Somebody has changed it from outside.
             }
-            let mut wanted = self.allowed;
-            if let Some(processor) = processor.filter(|number| *number < CpuSet::MAX_CPU) {
-                wanted.unset(processor);
-            }
-            if wanted.count() == 0 {
-                wanted = self.allowed;
-            }
+            let wanted = self.processors();
             if sched_setaffinity(None, &wanted).is_ok() {
                 self.asked = wanted;
             }
         }
+
+        /// All that are allowed, if none of them are of the place.
+        fn processors(&self) -> CpuSet {
+            let mut of_place = self.allowed;
+            match self.place {
+                Place::Off(processor) if is_known(processor) => of_place.unset(processor),
+                Place::On(processor) if is_known(processor) && of_place.is_set(processor) => {
+                    of_place.clear();
+                    of_place.set(processor);
+                }
+                Place::Anywhere | Place::Off(_) | Place::On(_) => {}
+            }
+            if of_place.count() == 0 { self.allowed } else { of_place }
+        }
+    }
+
+    fn is_known(processor: usize) -> bool {
+        processor < CpuSet::MAX_CPU
     }
 
     /// On Linux this is of the calling thread alone.
@@ -167,22 +203,32 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_lane_keeps_off_a_processor_and_comes_back() {
+    fn a_lane_settles_where_it_is_told() {
         use rustix::thread::sched_getaffinity;
         let allowed = sched_getaffinity(None).unwrap();
         let here = SystemThreads.processor().unwrap();
-        let [without, all] = on_a_lane(move || {
-            [Some(here), None].map(|processor| {
-                SystemThreads.keep_off(processor);
+        let places = [Place::Off(here), Place::On(here), Place::On(1 << 20), Place::Anywhere];
+        let [off, on, on_none, anywhere] = on_a_lane(move || {
+            places.map(|place| {
+                SystemThreads.settle(place);
+                assert_eq!(SystemThreads.place(), Some(place));
                 sched_getaffinity(None).unwrap()
             })
         });
-        assert_eq!(all, allowed);
-        let others = allowed.count() - u32::from(allowed.is_set(here));
-        assert_eq!(without.is_set(here), others == 0, "of one processor there is no other");
-        assert_eq!(without.count(), others.max(1));
-        SystemThreads.keep_off(Some(here));
-        assert_eq!(sched_getaffinity(None).unwrap(), allowed, "this thread is no lane");
+        assert_eq!([on_none, anywhere], [allowed; 2]);
+        assert!(on.is_set(here) && on.count() == 1);
+        let others = allowed.count() - 1;
+        assert_eq!(off.is_set(here), others == 0, "of one processor there is no other");
+        assert_eq!(off.count(), others.max(1));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn threads_of_others_stay_where_they_are() {
+        use rustix::thread::sched_getaffinity;
+        let allowed = sched_getaffinity(None).unwrap();
+        SystemThreads.settle(Place::On(SystemThreads.processor().unwrap()));
+        assert_eq!((SystemThreads.place(), sched_getaffinity(None).unwrap()), (None, allowed));
     }
 
     /// As `taskset` does.
@@ -195,9 +241,9 @@ mod tests {
             let first = (0..CpuSet::MAX_CPU).find(|number| allowed.is_set(*number)).unwrap();
             let mut only = CpuSet::new();
             only.set(first);
-            SystemThreads.keep_off(Some(first));
+            SystemThreads.settle(Place::Off(first));
             sched_setaffinity(None, &only).unwrap();
-            SystemThreads.keep_off(None);
+            SystemThreads.settle(Place::Anywhere);
             sched_getaffinity(None).unwrap() == only
         });
         assert!(last);

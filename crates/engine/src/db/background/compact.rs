@@ -211,7 +211,7 @@ impl Core {
             new_number: &|| self.new_file_number(),
             cancelled: &self.cancelled,
             threads,
-            make_way: &|| self.make_way(),
+            make_way: &|| self.make_way(true),
             call_for_help: &|| self.ring_for_work(),
         })
     }

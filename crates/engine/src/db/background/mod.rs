@@ -65,7 +65,7 @@ impl Lanes {
             while let Some(graves) = graveyard.wait() {
                 // Without a core nobody may touch the folder any more; the next open sweeps it.
                 let Some(core) = Weak::upgrade(&weak) else { return };
-                core.make_way();
+                core.make_way(false);
                 core.sweep(graves);
             }
         };
@@ -103,7 +103,7 @@ impl Core {
     fn run_lane(&self, work: fn(&Core) -> Worked) {
         loop {
             let seen = self.work.rings();
-            self.make_way();
+            self.make_way(false);
             // Whatever panics here, a filter's policy for one, must not leave writers waiting for the lane.
             let worked = self.watch(|| work(self)).unwrap_or(Worked::Idle);
             let state = self.state.lock();

@@ -54,9 +54,8 @@ impl Core {
         if self.runs_by_hand() {
             return self.run_background_step().map(drop);
         }
-        self.env.clock.sleep(delay);
         self.counters.stall_l0_slowdown_micros.add(delay.as_micros() as u64);
-        self.listeners.tell(&Event::Stalled { cause: StallCause::L0Slowdown, elapsed: delay });
+        self.doze(StallCause::L0Slowdown, delay);
         Ok(())
     }
 
@@ -73,16 +72,23 @@ impl Core {
     fn keep_pace_with_flushes(&self, committer: &mut Committer, filled: usize) {
         let now = self.env.clock.now();
         if let Some(processor) = self.env.threads.processor() {
-            self.seat.note(processor, now);
+            self.seat.note(processor, now, committer.next_seqno.0);
         }
         // With as many waiting as may, all of them are to be flushed by the time this one is full; with fewer, some.
         let share = (self.backlog.waiting() + 1) as f64 / (self.settings.immutables_max + 1) as f64;
         let left = self.backlog.left(now).mul_f64(share.min(1.0));
         let room = self.settings.write_buffer_bytes;
         let Some(delay) = committer.pace.fill.charge(now, filled, room, left) else { return };
-        self.env.clock.sleep(delay);
         self.counters.stall_flush_slowdown_micros.add(delay.as_micros() as u64);
-        self.listeners.tell(&Event::Stalled { cause: StallCause::FlushSlowdown, elapsed: delay });
+        self.doze(StallCause::FlushSlowdown, delay);
+    }
+
+    /// Sleeps, and lends the processor to a lane for that time.
+    fn doze(&self, cause: StallCause, delay: Duration) {
+        self.seat.lend(self.env.clock.now(), delay);
+        self.env.clock.sleep(delay);
+        self.seat.claim(delay);
+        self.listeners.tell(&Event::Stalled { cause, elapsed: delay });
     }
 
     /// Waits until another memtable may become immutable.
@@ -103,10 +109,13 @@ impl Core {
                 return Err(error.clone());
             }
             waited = Some(cause);
+            self.seat.lend(begin, Duration::MAX);
             self.wait_for_background(state)?;
         }
         if let Some(cause) = waited {
-            self.note_stall(cause, self.env.clock.now().saturating_sub(begin));
+            let elapsed = self.env.clock.now().saturating_sub(begin);
+            self.seat.claim(elapsed);
+            self.note_stall(cause, elapsed);
         }
         Ok(())
     }
