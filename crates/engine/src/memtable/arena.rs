@@ -18,6 +18,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::base::sync::atomic::AtomicBool;
 use crate::base::sync::lockless::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 use crate::base::sync::{Mutex, Rank};
 
@@ -31,11 +32,15 @@ const CHUNK_BYTES_MAX: usize = 512 << 10;
 /// with small pages each has the processor look for its page as well. Small arenas do better with memory used before.
 const USED_BYTES_HUGE: usize = 8 << 20;
 const HUGE_BYTES: usize = 2 << 20;
+/// What a system's pages are at least.
+const PAGE_BYTES: usize = 4 << 10;
 
 /// Chunks of memtables that are gone, for those to come.
 pub(crate) struct Pool {
     chunks: Mutex<Vec<Kept>>,
     bytes_max: usize,
+    /// The last huge chunk is in use, and nobody was asked for another.
+    is_low: AtomicBool,
 }
 
 /// A chunk without an arena, and its size with its head.
@@ -95,7 +100,7 @@ impl Arena {
     fn grow(&self, bytes: usize) -> NonNull<u8> {
         let layout = chunk_layout(bytes);
         let kept = self.pool.as_ref().and_then(|pool| pool.take(layout.size()));
-        let chunk = kept.unwrap_or_else(|| allocate(layout));
+        let chunk = kept.unwrap_or_else(|| Kept::new(layout).chunk);
         // `Relaxed`: only the owner of the `Bump` changes the list, and only `drop` reads it.
         let older = self.newest.load(Relaxed);
         // SAFETY: the memory is nobody else's, aligned as its layout asks, and holds at least the head.
@@ -134,15 +139,17 @@ impl Bump {
         }
         let chunk_bytes = self.next_chunk_bytes - size_of::<Chunk>();
         let memory = arena.grow(chunk_bytes);
-        self.next_chunk_bytes = match arena.used_bytes() {
-            USED_BYTES_HUGE.. => HUGE_BYTES,
-            _ => (2 * self.next_chunk_bytes).min(CHUNK_BYTES_MAX),
-        };
+        self.next_chunk_bytes = chunk_after(self.next_chunk_bytes, arena.used_bytes());
         self.left_bytes = chunk_bytes - bytes;
         // SAFETY: the chunk holds `chunk_bytes`, of which `bytes` are a part.
         self.at = unsafe { memory.as_ptr().add(bytes) };
         memory
     }
+}
+
+/// The size of the chunk after one of `bytes`, in an arena that has handed out `used`.
+fn chunk_after(bytes: usize, used: usize) -> usize {
+    if used >= USED_BYTES_HUGE { HUGE_BYTES } else { (2 * bytes).min(CHUNK_BYTES_MAX) }
 }
 
 impl Drop for Arena {
@@ -163,9 +170,36 @@ impl Drop for Arena {
 }
 
 impl Pool {
+    /// Keeps all chunks of a memtable of so many bytes, with their unused ends.
+    pub(crate) fn for_memtables_of(bytes: usize) -> Arc<Self> {
+        let (mut all, mut next) = (0, CHUNK_BYTES_MIN);
+        while all <= bytes + bytes / 32 {
+            all += next;
+            next = chunk_after(next, all);
+        }
+        Self::new(all)
+    }
+
     /// Keeps so many bytes at most.
-    pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
-        Arc::new(Pool { chunks: Mutex::new(Rank::Leaf, Vec::new()), bytes_max })
+    fn new(bytes_max: usize) -> Arc<Self> {
+        let chunks = Mutex::new(Rank::Leaf, Vec::new());
+        Arc::new(Pool { chunks, bytes_max, is_low: AtomicBool::new(false) })
+    }
+
+    /// True once after the last huge chunk was taken. To make a huge page ready takes half a millisecond, and five of memory
+    /// that was never used before: [`stock_up`](Self::stock_up) elsewhere.
+    pub(crate) fn runs_low(&self) -> bool {
+        self.is_low.load(Relaxed) && self.is_low.swap(false, Relaxed)
+    }
+
+    /// Makes one more huge chunk, and has the system make its pages.
+    pub(crate) fn stock_up(&self) {
+        let kept = Kept::new(chunk_layout(HUGE_BYTES - size_of::<Chunk>()));
+        for at in (0..HUGE_BYTES).step_by(PAGE_BYTES) {
+            // SAFETY: within the chunk, which is nobody else's yet.
+            unsafe { kept.chunk.cast::<u8>().add(at).write(0) };
+        }
+        self.chunks.lock().push(kept);
     }
 
     /// What is kept at the moment.
@@ -176,8 +210,12 @@ impl Pool {
     /// A chunk of that size, its content undefined.
     fn take(&self, bytes: usize) -> Option<NonNull<Chunk>> {
         let mut chunks = self.chunks.lock();
-        let at = chunks.iter().rposition(|kept| kept.bytes == bytes)?;
-        Some(chunks.swap_remove(at).chunk)
+        let mut of_size = (0..chunks.len()).rev().filter(|at| chunks[*at].bytes == bytes);
+        let (first, is_last) = (of_size.next(), of_size.next().is_none());
+        if bytes == HUGE_BYTES && is_last {
+            self.is_low.store(true, Relaxed);
+        }
+        first.map(|at| chunks.swap_remove(at).chunk)
     }
 
     fn give(&self, kept: Kept) {
@@ -203,23 +241,23 @@ impl Drop for Pool {
 }
 
 impl Kept {
+    /// Fresh memory.
+    fn new(layout: Layout) -> Self {
+        // SAFETY: the layout is not empty, for it holds the head.
+        let Some(chunk) = NonNull::new(unsafe { alloc(layout) }.cast::<Chunk>()) else {
+            handle_alloc_error(layout);
+        };
+        if layout.size() == HUGE_BYTES {
+            ask_for_a_huge_page(chunk.cast());
+        }
+        Kept { chunk, bytes: layout.size() }
+    }
+
     fn free(self) {
         let layout = chunk_layout(self.bytes - size_of::<Chunk>());
         // SAFETY: allocated with this layout, and nobody else has it.
         unsafe { dealloc(self.chunk.as_ptr().cast(), layout) };
     }
-}
-
-/// Fresh memory for a chunk.
-fn allocate(layout: Layout) -> NonNull<Chunk> {
-    // SAFETY: the layout is not empty, for it holds the head.
-    let Some(chunk) = NonNull::new(unsafe { alloc(layout) }.cast::<Chunk>()) else {
-        handle_alloc_error(layout);
-    };
-    if layout.size() == HUGE_BYTES {
-        ask_for_a_huge_page(chunk.cast());
-    }
-    chunk
 }
 
 /// A head and `bytes` behind it. Of the size of a huge page it lies as such.
@@ -248,19 +286,13 @@ fn ask_for_a_huge_page(chunk: NonNull<u8>) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_new_arena_holds_nothing() {
-        let (arena, _bump) = Arena::new(None);
-        assert_eq!(arena.used_bytes(), 0);
-        assert!(arena.newest.load(Relaxed).is_null());
-    }
-
     /// Fills each piece with its own byte, and looks for overlaps when all are filled.
     #[test]
     fn pieces_are_aligned_and_apart() {
         let (arena, mut bump) = Arena::new(None);
         let mut pieces = Vec::new();
         let mut sum = 0;
+        assert_eq!(arena.used_bytes(), sum);
         for round in 0_usize..3000 {
             let bytes = match round % 100 {
                 0 => round * 31,
@@ -293,6 +325,50 @@ mod tests {
         // SAFETY: the two were made together.
         let second = unsafe { bump.allocate(&arena, 32) };
         assert_eq!(second.as_ptr().addr(), first.as_ptr().addr() + 32);
+    }
+
+    #[test]
+    fn a_pool_that_runs_low_is_stocked_up() {
+        let pool = Pool::for_memtables_of(64 << 20);
+        let (arena, mut bump) = Arena::new(Some(Arc::clone(&pool)));
+        // SAFETY: the two were made together.
+        let fill = |bump: &mut Bump| _ = unsafe { bump.allocate(&arena, CHUNK_BYTES_MIN / 4) };
+        while arena.used_bytes() < USED_BYTES_HUGE + CHUNK_BYTES_MAX {
+            assert!(!pool.runs_low(), "small chunks are not worth it");
+            fill(&mut bump);
+        }
+        while !pool.runs_low() {
+            fill(&mut bump);
+        }
+        assert!(!pool.runs_low(), "one is asked for");
+        pool.stock_up();
+        let ready = pool.chunks.lock()[0].chunk;
+        assert_eq!(pool.bytes(), HUGE_BYTES);
+        while arena.newest.load(Relaxed) != ready.as_ptr() {
+            fill(&mut bump);
+        }
+        assert!(pool.runs_low() && pool.bytes() == 0);
+        pool.stock_up();
+        pool.stock_up();
+        pool.take(HUGE_BYTES).unwrap();
+        assert!(!pool.runs_low(), "there is another");
+    }
+
+    #[test]
+    fn a_pool_keeps_all_of_a_memtable() {
+        for bytes in [64 << 10, 4 << 20, 16 << 20] {
+            let pool = Pool::for_memtables_of(bytes);
+            let (arena, mut bump) = Arena::new(Some(Arc::clone(&pool)));
+            let mut chunks = 0;
+            while arena.used_bytes() < bytes {
+                let left = bump.left_bytes;
+                // SAFETY: the two were made together.
+                unsafe { bump.allocate(&arena, 170) };
+                chunks += usize::from(bump.left_bytes > left);
+            }
+            drop(arena);
+            assert_eq!(pool.chunks.lock().len(), chunks, "of {bytes} bytes");
+        }
     }
 
     #[test]

@@ -121,7 +121,8 @@ impl Drop for TableMeta {
     }
 }
 
-/// Files to remove and to close, handed from destructors, installers and writers to housekeeping.
+/// Files to remove and to close, handed from destructors, installers and writers to housekeeping; and what else it does for
+/// writers.
 pub(crate) struct Graveyard {
     inner: Mutex<Buried>,
     bell: Signal,
@@ -142,12 +143,14 @@ pub(crate) struct Graves {
     pub(crate) logs: Vec<Box<dyn WritableFile>>,
     /// What logs were appended to by, and are no more.
     pub(crate) maps: Vec<Box<dyn Send>>,
+    /// Writers will need memory soon.
+    pub(crate) wants_memory: bool,
 }
 
 impl Graves {
     /// Maps alone are not worth a thread's waking: a full log is flushed, and removed soon.
     pub(crate) fn is_empty(&self) -> bool {
-        self.names.is_empty() && self.logs.is_empty()
+        self.names.is_empty() && self.logs.is_empty() && !self.wants_memory
     }
 }
 
@@ -163,6 +166,11 @@ impl Graveyard {
 
     pub(crate) fn bury_log(&self, log: Box<dyn WritableFile>) {
         self.inner.lock().graves.logs.push(log);
+        self.bell.notify_one();
+    }
+
+    pub(crate) fn ask_for_memory(&self) {
+        self.inner.lock().graves.wants_memory = true;
         self.bell.notify_one();
     }
 

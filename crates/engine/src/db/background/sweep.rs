@@ -1,4 +1,4 @@
-//! Housekeeping: removes the files that the graveyard names, and closes those that it has.
+//! Housekeeping: removes the files that the graveyard names, closes those that it has, and prepares what writers will need.
 
 use crate::base::event::Event;
 use crate::db::core::Core;
@@ -10,6 +10,9 @@ impl Core {
     /// Removes files. One that cannot be removed stays, and the next open sweeps it: an orphan
     /// costs space, never data.
     pub(crate) fn sweep(&self, graves: Graves) {
+        if graves.wants_memory {
+            self.memory.stock_up();
+        }
         for name in graves.names {
             let removed = match name {
                 FileName::Table(number) => {

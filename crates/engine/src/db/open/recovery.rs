@@ -234,7 +234,7 @@ pub(crate) fn assemble(
         floor_wal: AtomicU64::new(0),
         floor_seqno: AtomicU64::new(0),
         seed: AtomicU64::new(options.env.seed),
-        memory: Pool::new(settings.write_buffer_bytes),
+        memory: Pool::for_memtables_of(settings.write_buffer_bytes),
         graveyard,
         store,
         tables: Arc::new(tables),

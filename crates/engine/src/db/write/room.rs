@@ -74,6 +74,9 @@ impl Core {
         if let Some(processor) = self.env.threads.processor() {
             self.seat.note(processor, now, committer.next_seqno.0);
         }
+        if self.memory.runs_low() {
+            self.graveyard.ask_for_memory();
+        }
         // With as many waiting as may, all of them are to be flushed by the time this one is full; with fewer, some.
         let share = (self.backlog.waiting() + 1) as f64 / (self.settings.immutables_max + 1) as f64;
         let left = self.backlog.left(now).mul_f64(share.min(1.0));
