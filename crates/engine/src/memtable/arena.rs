@@ -32,6 +32,10 @@ const CHUNK_BYTES_MAX: usize = 512 << 10;
 /// with small pages each has the processor look for its page as well. Small arenas do better with memory used before.
 const USED_BYTES_HUGE: usize = 8 << 20;
 const HUGE_BYTES: usize = 2 << 20;
+/// Once it has so much, spare ones are made.
+const USED_BYTES_SPARES: usize = USED_BYTES_HUGE / 4;
+/// So many huge chunks are kept ready for a writer: it takes one in the time that another is made in.
+const SPARES: usize = 2;
 /// What a system's pages are at least.
 const PAGE_BYTES: usize = 4 << 10;
 
@@ -39,7 +43,7 @@ const PAGE_BYTES: usize = 4 << 10;
 pub(crate) struct Pool {
     chunks: Mutex<Vec<Kept>>,
     bytes_max: usize,
-    /// The last huge chunk is in use, and nobody was asked for another.
+    /// There are fewer huge chunks than should be, and nobody was asked for more.
     is_low: AtomicBool,
 }
 
@@ -139,6 +143,9 @@ impl Bump {
         }
         let chunk_bytes = self.next_chunk_bytes - size_of::<Chunk>();
         let memory = arena.grow(chunk_bytes);
+        if let Some(pool) = &arena.pool {
+            pool.watch_spares(arena.used_bytes());
+        }
         self.next_chunk_bytes = chunk_after(self.next_chunk_bytes, arena.used_bytes());
         self.left_bytes = chunk_bytes - bytes;
         // SAFETY: the chunk holds `chunk_bytes`, of which `bytes` are a part.
@@ -186,20 +193,34 @@ impl Pool {
         Arc::new(Pool { chunks, bytes_max, is_low: AtomicBool::new(false) })
     }
 
-    /// True once after the last huge chunk was taken. To make a huge page ready takes half a millisecond, and five of memory
+    /// True once after a huge chunk was taken that was a spare one, and once before the first will be. To make a huge page ready takes half a millisecond, and five of memory
     /// that was never used before: [`stock_up`](Self::stock_up) elsewhere.
     pub(crate) fn runs_low(&self) -> bool {
         self.is_low.load(Relaxed) && self.is_low.swap(false, Relaxed)
     }
 
-    /// Makes one more huge chunk, and has the system make its pages.
+    /// Makes huge chunks, and has the system make their pages.
     pub(crate) fn stock_up(&self) {
-        let kept = Kept::new(chunk_layout(HUGE_BYTES - size_of::<Chunk>()));
-        for at in (0..HUGE_BYTES).step_by(PAGE_BYTES) {
-            // SAFETY: within the chunk, which is nobody else's yet.
-            unsafe { kept.chunk.cast::<u8>().add(at).write(0) };
+        while self.huge_chunks() < SPARES {
+            let kept = Kept::new(chunk_layout(HUGE_BYTES - size_of::<Chunk>()));
+            for at in (0..HUGE_BYTES).step_by(PAGE_BYTES) {
+                // SAFETY: within the chunk, which is nobody else's yet.
+                unsafe { kept.chunk.cast::<u8>().add(at).write(0) };
+            }
+            self.chunks.lock().push(kept);
         }
-        self.chunks.lock().push(kept);
+    }
+
+    fn huge_chunks(&self) -> usize {
+        self.chunks.lock().iter().filter(|kept| kept.bytes == HUGE_BYTES).count()
+    }
+
+    /// Called where an arena that has handed out so much has taken a chunk.
+    fn watch_spares(&self, used: usize) {
+        let goes_on = self.bytes_max > USED_BYTES_HUGE + SPARES * HUGE_BYTES;
+        if goes_on && used >= USED_BYTES_SPARES && self.huge_chunks() < SPARES {
+            self.is_low.store(true, Relaxed);
+        }
     }
 
     /// What is kept at the moment.
@@ -210,12 +231,8 @@ impl Pool {
     /// A chunk of that size, its content undefined.
     fn take(&self, bytes: usize) -> Option<NonNull<Chunk>> {
         let mut chunks = self.chunks.lock();
-        let mut of_size = (0..chunks.len()).rev().filter(|at| chunks[*at].bytes == bytes);
-        let (first, is_last) = (of_size.next(), of_size.next().is_none());
-        if bytes == HUGE_BYTES && is_last {
-            self.is_low.store(true, Relaxed);
-        }
-        first.map(|at| chunks.swap_remove(at).chunk)
+        let at = chunks.iter().rposition(|kept| kept.bytes == bytes)?;
+        Some(chunks.swap_remove(at).chunk)
     }
 
     fn give(&self, kept: Kept) {
@@ -329,29 +346,25 @@ mod tests {
 
     #[test]
     fn a_pool_that_runs_low_is_stocked_up() {
-        let pool = Pool::for_memtables_of(64 << 20);
-        let (arena, mut bump) = Arena::new(Some(Arc::clone(&pool)));
-        // SAFETY: the two were made together.
-        let fill = |bump: &mut Bump| _ = unsafe { bump.allocate(&arena, CHUNK_BYTES_MIN / 4) };
-        while arena.used_bytes() < USED_BYTES_HUGE + CHUNK_BYTES_MAX {
-            assert!(!pool.runs_low(), "small chunks are not worth it");
-            fill(&mut bump);
+        for (bytes, stocks_up) in [(64 << 20, true), (8 << 20, false)] {
+            let pool = Pool::for_memtables_of(bytes);
+            let (arena, mut bump) = Arena::new(Some(Arc::clone(&pool)));
+            let (mut asked, mut taken) = (0, 0);
+            while arena.used_bytes() < bytes {
+                // SAFETY: the two were made together.
+                unsafe { bump.allocate(&arena, CHUNK_BYTES_MIN / 4) };
+                if pool.runs_low() {
+                    assert!(!pool.runs_low(), "once");
+                    asked += 1;
+                    taken += SPARES - pool.huge_chunks();
+                    pool.stock_up();
+                    assert_eq!(pool.bytes(), SPARES * HUGE_BYTES);
+                }
+            }
+            let huge = (bytes - USED_BYTES_HUGE) / HUGE_BYTES;
+            assert_eq!(asked > 0, stocks_up);
+            assert!(!stocks_up || (huge..huge + SPARES + 2).contains(&taken), "{taken}");
         }
-        while !pool.runs_low() {
-            fill(&mut bump);
-        }
-        assert!(!pool.runs_low(), "one is asked for");
-        pool.stock_up();
-        let ready = pool.chunks.lock()[0].chunk;
-        assert_eq!(pool.bytes(), HUGE_BYTES);
-        while arena.newest.load(Relaxed) != ready.as_ptr() {
-            fill(&mut bump);
-        }
-        assert!(pool.runs_low() && pool.bytes() == 0);
-        pool.stock_up();
-        pool.stock_up();
-        pool.take(HUGE_BYTES).unwrap();
-        assert!(!pool.runs_low(), "there is another");
     }
 
     #[test]
