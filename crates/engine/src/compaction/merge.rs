@@ -16,8 +16,8 @@ use crate::format::filename::FileNumber;
 use crate::format::table::{ScanOptions, TableBuilder, TableSettings};
 use crate::version::level_iter::{LevelIter, Source};
 
-/// Keys and values between looks around: well below a tenth of a millisecond.
-const LOOK_BYTES: usize = 8 << 10;
+/// Entries between looks around: some ten microseconds, and below a millisecond with values of thousands of bytes.
+const CHECK_INTERVAL: u64 = 32;
 
 pub(crate) fn run(job: &Job, context: &JobContext<'_>) -> Result<Output> {
     let output = run_part(job, context, &Part::all())?;
@@ -86,15 +86,14 @@ fn merge(
     let order = &context.order.user;
     let mut retention = Retention::new(order, &job.snapshots, &job.below);
     let mut cutter = Cutter::new(&job.cut, context.order);
-    let mut bytes_unseen = 0;
+    let mut entries = 0u64;
     match &part.from {
         None => input.seek_to_first()?,
         Some(user) => input.seek(InternalKey::seek_to(user, SEQNO_MAX).as_bytes())?,
     }
     while input.valid() {
-        bytes_unseen += input.key().len() + input.value().len();
-        if bytes_unseen >= LOOK_BYTES {
-            bytes_unseen = 0;
+        entries += 1;
+        if entries.is_multiple_of(CHECK_INTERVAL) {
             context.check_in()?;
         }
         let Some(parsed) = key::parse(input.key()) else {

@@ -87,7 +87,7 @@ impl Threads for SystemThreads {
 /// Where lanes run. All of it is help for the scheduler: what the system refuses stays as it is.
 #[cfg(target_os = "linux")]
 mod placement {
-    use std::cell::Cell;
+    use std::cell::RefCell;
 
     use rustix::process::{getpriority_process, setpriority_process};
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -98,10 +98,9 @@ mod placement {
 
     thread_local! {
         /// Present on lanes.
-        static SETTLED: Cell<Option<Settled>> = const { Cell::new(None) };
+        static SETTLED: RefCell<Option<Settled>> = const { RefCell::new(None) };
     }
 
-    #[derive(Clone, Copy)]
     struct Settled {
         place: Place,
         /// What was asked for last, and the set that it was made of.
@@ -117,14 +116,15 @@ mod placement {
     }
 
     pub(super) fn place() -> Option<Place> {
-        SETTLED.get().map(|settled| settled.place)
+        SETTLED.with_borrow(|settled| settled.as_ref().map(|settled| settled.place))
     }
 
     pub(super) fn settle(place: Place) {
-        if let Some(mut settled) = SETTLED.get() {
-            settled.settle(place);
-            SETTLED.set(Some(settled));
-        }
+        SETTLED.with_borrow_mut(|settled| {
+            if let Some(settled) = settled {
+                settled.settle(place);
+            }
+        });
     }
 
     impl Settled {
