@@ -121,7 +121,7 @@ pub use env::Env;
 pub use env::clock::Clock;
 pub use env::fs::{FileLock, FileSystem, Metadata, RandomAccessFile, WritableFile};
 pub use env::site::Site;
-pub use env::threads::{Lane, Threads};
+pub use env::threads::{Lane, Place, Threads};
 pub use format::batch::{BatchOp, WriteBatch};
 pub use format::filename::FileNumber;
 pub use format::table::cache::{Cache, CachedBlock, Shelf};

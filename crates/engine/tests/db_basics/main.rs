@@ -13,6 +13,7 @@
 
 mod compaction;
 mod iterators;
+mod lanes;
 mod opening;
 mod panics;
 mod reads;

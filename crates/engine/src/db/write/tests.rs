@@ -125,3 +125,25 @@ fn hears_of_a_panic_in_the_leader() {
     assert_eq!(db.get(KEY_OF_LEADER).unwrap().as_deref(), Some(&b"1"[..]));
     assert_eq!(db.put("k more", "3").unwrap_err().kind(), ErrorKind::ReadOnly);
 }
+
+/// A lane makes what a large memtable will take next; small ones take no such chunks.
+#[test]
+fn memory_is_made_ready_for_large_memtables() {
+    let wanted = [(64 << 20, true), (8 << 20, false)];
+    for (write_buffer_size, is_wanted) in wanted {
+        let options = Options {
+            create_if_missing: true,
+            env: Env::memory(),
+            write_buffer_size,
+            ..Options::default()
+        };
+        let db = Db::open("db", options).unwrap();
+        for n in 0..4 << 10 {
+            db.put(format!("{n}"), [7; 1 << 10]).unwrap();
+        }
+        while is_wanted && db.core().memory.bytes() == 0 {
+            yield_now();
+        }
+        assert_eq!(db.core().memory.bytes() > 0, is_wanted);
+    }
+}

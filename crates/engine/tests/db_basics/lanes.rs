@@ -1,0 +1,110 @@
+//! Where lanes run while somebody writes, as they tell an environment that listens.
+
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, Mutex};
+
+use siltstone::{Db, Env, Lane, Options, Place, Result, Threads};
+
+/// The processor that everybody is on.
+const HERE: usize = 5;
+
+thread_local! {
+    static NAME: RefCell<String> = const { RefCell::new(String::new()) };
+    static PLACE: Cell<Option<Place>> = const { Cell::new(None) };
+}
+
+/// The system's threads, and what lanes ask of it.
+struct Listening {
+    inner: Arc<dyn Threads>,
+    settled: Mutex<Vec<(String, Place)>>,
+    lowered: Mutex<Vec<String>>,
+}
+
+impl Threads for Listening {
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Lane>> {
+        let lane = name.to_owned();
+        let work = move || {
+            NAME.set(lane);
+            PLACE.set(Some(Place::Anywhere));
+            work();
+        };
+        self.inner.spawn(name, Box::new(work))
+    }
+
+    fn processor(&self) -> Option<usize> {
+        Some(HERE)
+    }
+
+    fn place(&self) -> Option<Place> {
+        PLACE.get()
+    }
+
+    fn settle(&self, place: Place) {
+        PLACE.set(Some(place));
+        self.settled.lock().unwrap().push((NAME.with_borrow(String::clone), place));
+    }
+
+    fn lower_priority(&self) {
+        self.lowered.lock().unwrap().push(NAME.with_borrow(String::clone));
+    }
+}
+
+/// A database that merges all the time, and what its lanes ask for.
+fn busy(lanes_make_way: bool) -> (Db, Arc<Listening>) {
+    let env = Env::memory();
+    let threads = Arc::new(Listening {
+        inner: Arc::clone(&env.threads),
+        settled: Mutex::default(),
+        lowered: Mutex::default(),
+    });
+    let options = Options {
+        create_if_missing: true,
+        env: Env { threads: threads.clone(), ..env },
+        write_buffer_size: 64 << 10,
+        level1_bytes: 256 << 10,
+        lanes_make_way,
+        ..Options::default()
+    };
+    (Db::open("db", options).unwrap(), threads)
+}
+
+/// Writes so many bytes at a stretch, or until it is enough.
+fn write(db: &Db, bytes: usize, is_enough: impl Fn() -> bool) {
+    for n in 0..bytes / 200 {
+        db.put(format!("{:016}", n * 7919 % 10_007), [n as u8; 184]).unwrap();
+        if n % 1000 == 0 && is_enough() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn lanes_keep_off_the_writers_processor() {
+    let (db, threads) = busy(true);
+    let has_settled = |lane: &str, place| {
+        let settled = threads.settled.lock().unwrap();
+        settled.iter().any(|(name, at)| name.starts_with(lane) && *at == place)
+    };
+    let off = Place::Off(HERE);
+    let lanes = ["siltstone-flush", "siltstone-compact", "siltstone-sweep"];
+    write(&db, 500 << 20, || lanes.iter().all(|lane| has_settled(lane, off)));
+    for lane in lanes {
+        assert!(has_settled(lane, off), "{lane}");
+    }
+    db.close().unwrap();
+    for lane in ["siltstone-flush", "siltstone-sweep"] {
+        assert!(!has_settled(lane, Place::On(HERE)), "{lane} looks too seldom to borrow");
+    }
+    let mut lowered = threads.lowered.lock().unwrap().clone();
+    lowered.sort();
+    assert_eq!(lowered, ["siltstone-compact-0", "siltstone-compact-1"]);
+}
+
+#[test]
+fn lanes_that_make_no_way_stay_where_they_are() {
+    let (db, threads) = busy(false);
+    write(&db, 4 << 20, || false);
+    db.close().unwrap();
+    assert_eq!(*threads.settled.lock().unwrap(), []);
+    assert!(threads.lowered.lock().unwrap().is_empty());
+}
