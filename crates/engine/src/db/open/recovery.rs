@@ -57,13 +57,13 @@ pub(crate) fn create(
     (settings, listeners, lock): Prepared,
 ) -> Result<Core> {
     let graveyard = Arc::new(Graveyard::new());
-    let (order, bytes) = (settings.order.user.clone(), settings.write_buffer_bytes);
-    let (memtable, inserter) = MemTable::new(order, bytes, options.env.seed);
+    let (memtable, _) = MemTable::new(settings.order.user.clone(), 0, options.env.seed);
     let files = Files::list(&*options.env.file_system, dir)?;
     files.check_no_remains(&*options.env.file_system, dir)?;
     let next_file = files.next_number(dir, FIRST_FILE)?;
     let mut core = assemble(dir, options, (settings, listeners, Some(lock)), graveyard, memtable);
     core.next_file = AtomicU64::new(next_file);
+    let (_, inserter) = core.new_memtable();
     begin(&mut core, Version::default(), inserter, SeqNo(0)..SeqNo(0))?;
     bury_orphans(&core, &files);
     Ok(core)
