@@ -104,7 +104,6 @@ impl Seat {
                 return here;
             }
         } else if borrows && free >= LOAN_MIN && !self.is_lent.swap(true, Relaxed) {
-            self.give_back(place);
             return here;
         }
         self.give_back(place);

@@ -9,6 +9,8 @@ use crate::base::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A flush that takes longer than usual takes so much longer yet: a part of what it has taken.
 const LATE_SHARE: u32 = 4;
+/// Whatever clocks say.
+const LEFT_MAX: Duration = Duration::from_secs(3600);
 
 #[derive(Default)]
 pub(crate) struct Backlog {
@@ -46,9 +48,9 @@ impl Backlog {
         let taken = now.saturating_sub(Duration::from_nanos(self.began.load(Relaxed)));
         let usual = Duration::from_nanos(self.usual.load(Relaxed));
         let this = usual.saturating_sub(taken).max(taken / LATE_SHARE);
-        this.saturating_add(
-            usual.max(taken).saturating_mul(u32::try_from(behind).unwrap_or(u32::MAX)),
-        )
+        let behind = u32::try_from(behind).unwrap_or(u32::MAX);
+        let others = usual.max(taken).saturating_mul(behind);
+        this.saturating_add(others).min(LEFT_MAX)
     }
 }
 
@@ -104,6 +106,6 @@ mod tests {
         let backlog = Backlog::default();
         backlog.flush_ends(Duration::MAX, Duration::MAX);
         backlog.set_waiting(17);
-        backlog.left(Duration::MAX);
+        assert_eq!(backlog.left(Duration::MAX), LEFT_MAX);
     }
 }
