@@ -20,10 +20,10 @@ const ALIKE_MIN: u64 = 3;
 const LOAN_MIN: Duration = Duration::from_micros(800);
 /// So long before its time is over a lane gives the processor back: it looks at the clock only now and then.
 const RETURN_EARLY: Duration = Duration::from_micros(300);
-/// A writer that sleeps for a third of the time, and before more than one entry in a thousand, leaves its processor to the
+/// A writer that sleeps for a third of the time, and before more than one write in a thousand, leaves its processor to the
 /// lanes that it waits for: shorter waits now and then are worth nothing to it.
 const SLEPT_SHARE_MAX: f64 = 0.3;
-const ENTRIES_PER_SLEEP_MIN: u64 = 1000;
+const WRITES_PER_SLEEP_MIN: u64 = 1000;
 /// Over which that is taken.
 const SHARE_TIME: Duration = Duration::from_millis(100);
 
@@ -41,30 +41,30 @@ pub(crate) struct Seat {
     slept: AtomicU64,
     sleeps: AtomicU64,
     judged: AtomicU64,
-    /// The number of its next entry then.
-    next_entry: AtomicU64,
+    /// What was written then, in batches.
+    writes: AtomicU64,
     sleeps_mostly: AtomicBool,
 }
 
 impl Seat {
-    /// The leader writes there; `next_entry` counts what was written.
-    pub(crate) fn note(&self, processor: usize, now: Duration, next_entry: u64) {
+    /// The leader writes there; `writes` counts what was written.
+    pub(crate) fn note(&self, processor: usize, now: Duration, writes: u64) {
         let processor = processor as u64;
         let same = self.processor.load(Relaxed) == processor;
         self.alike.store(if same { self.alike.load(Relaxed) + 1 } else { 1 }, Relaxed);
         self.processor.store(processor, Relaxed);
         self.seen.store(nanos(now), Relaxed);
-        self.judge(now, next_entry);
+        self.judge(now, writes);
     }
 
-    fn judge(&self, now: Duration, next_entry: u64) {
+    fn judge(&self, now: Duration, writes: u64) {
         let time = now.saturating_sub(Duration::from_nanos(self.judged.load(Relaxed)));
         if time < SHARE_TIME {
             return;
         }
         let slept = Duration::from_nanos(self.slept.swap(0, Relaxed));
-        let entries = next_entry - self.next_entry.swap(next_entry, Relaxed);
-        let is_often = self.sleeps.swap(0, Relaxed) * ENTRIES_PER_SLEEP_MIN > entries;
+        let since = writes - self.writes.swap(writes, Relaxed);
+        let is_often = self.sleeps.swap(0, Relaxed) * WRITES_PER_SLEEP_MIN > since;
         let is_long = slept.as_secs_f64() > SLEPT_SHARE_MAX * time.as_secs_f64();
         self.sleeps_mostly.store(is_often && is_long, Relaxed);
         self.judged.store(nanos(now), Relaxed);
@@ -177,7 +177,7 @@ mod tests {
         let seat = taken(0, us(100_000));
         let off = Place::Off(0);
         let mut written = 0;
-        for (slept, entries, expected) in [
+        for (slept, writes, expected) in [
             (31_000, 1999, ANYWHERE),
             (29_000, 1999, off),
             (31_000, 2000, off),
@@ -186,10 +186,10 @@ mod tests {
             seat.claim(us(slept - 1000));
             seat.claim(us(1000));
             let later = Duration::from_nanos(seat.seen.load(Relaxed)) + SHARE_TIME;
-            written += entries;
+            written += writes;
             seat.note(0, later, written);
             let place = seat.next_place(ANYWHERE, later, true);
-            assert_eq!(place, expected, "{slept} of 100,000 us, {entries} entries");
+            assert_eq!(place, expected, "{slept} of 100,000 us, {writes} writes");
         }
     }
 

@@ -72,7 +72,7 @@ impl Core {
     fn keep_pace_with_flushes(&self, committer: &mut Committer, filled: usize) {
         let now = self.env.clock.now();
         if let Some(processor) = self.env.threads.processor() {
-            self.seat.note(processor, now, committer.next_seqno.0);
+            self.seat.note(processor, now, self.counters.batches_written.get());
         }
         if self.memory.runs_low() {
             self.graveyard.ask_for_memory();
