@@ -91,7 +91,7 @@ impl Core {
         self.view.publish(state.super_version());
         let level0 = state.version.slot(Slot::L0).len() as u64;
         self.level0_tables.store(level0, Ordering::Relaxed);
-        self.backlog.set_waiting(state.immutables.len());
+        self.backlog.set_waiting(state.immutables.len(), self.env.clock.now());
     }
 
     pub(crate) fn new_file_number(&self) -> FileNumber {

@@ -42,6 +42,11 @@ impl Clock for SystemClock {
     }
 }
 
+/// For atomics: nanoseconds, no more than fit.
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use crate::env::clock::nanos;
 use crate::env::threads::Place;
 
 /// Who has not written for so long wants no processor.
@@ -82,6 +83,11 @@ impl Seat {
         self.sleeps.store(self.sleeps.load(Relaxed) + 1, Relaxed);
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_to_be_had(&self) -> bool {
+        self.free_until.load(Relaxed) != 0
+    }
+
     /// The processor that is written on, if there is one.
     fn taken(&self, now: Duration) -> Option<usize> {
         let seen = Duration::from_nanos(self.seen.load(Relaxed));
@@ -116,10 +122,6 @@ impl Seat {
             self.is_lent.store(false, Relaxed);
         }
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::base::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::env::clock::nanos;
 
 /// A flush that takes longer than usual takes so much longer yet: a part of what it has taken.
 const LATE_SHARE: u32 = 4;
@@ -23,8 +24,12 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    pub(crate) fn set_waiting(&self, memtables: usize) {
-        self.waiting.store(memtables as u64, Relaxed);
+    /// Called under the state lock.
+    pub(crate) fn set_waiting(&self, memtables: usize, now: Duration) {
+        // The first to wait has not been waited for since the last flush, however long ago that was.
+        if self.waiting.swap(memtables as u64, Relaxed) == 0 {
+            self.flush_begins(now);
+        }
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -54,10 +59,6 @@ impl Backlog {
     }
 }
 
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,11 +73,10 @@ mod tests {
         assert_eq!(backlog.left(ms(5)), Duration::ZERO, "nothing waits");
         backlog.flush_begins(ms(0));
         backlog.flush_ends(ms(20), ms(20));
-        backlog.set_waiting(1);
-        backlog.flush_begins(ms(100));
+        backlog.set_waiting(1, ms(100));
         assert_eq!(backlog.left(ms(100)), ms(20));
         assert_eq!(backlog.left(ms(112)), ms(8));
-        backlog.set_waiting(3);
+        backlog.set_waiting(3, ms(112));
         assert_eq!(backlog.left(ms(112)), ms(8 + 2 * 20));
     }
 
@@ -84,11 +84,22 @@ mod tests {
     #[test]
     fn a_late_flush_takes_longer_yet() {
         let backlog = Backlog::default();
-        backlog.set_waiting(2);
-        backlog.flush_begins(ms(0));
+        backlog.set_waiting(2, ms(0));
         assert_eq!(backlog.left(ms(40)), ms(10 + 40), "the first one of all");
         backlog.flush_ends(ms(40), ms(40));
         assert_eq!(backlog.left(ms(120)), ms(20 + 80));
+    }
+
+    /// Between the switch of memtables and the flush's begin, too.
+    #[test]
+    fn an_idle_hour_is_not_a_late_flush() {
+        let (backlog, hour) = (Backlog::default(), Duration::from_secs(3600));
+        backlog.flush_ends(ms(20), ms(20));
+        backlog.set_waiting(0, ms(20));
+        backlog.set_waiting(1, hour);
+        assert_eq!(backlog.left(hour), ms(20));
+        backlog.set_waiting(2, hour + ms(5));
+        assert_eq!(backlog.left(hour + ms(5)), ms(15 + 20), "the first one's time goes on");
     }
 
     #[test]
@@ -97,7 +108,7 @@ mod tests {
         for took in [20, 60, 60] {
             backlog.flush_ends(ms(0), ms(took));
         }
-        backlog.set_waiting(1);
+        backlog.set_waiting(1, ms(0));
         assert_eq!(backlog.left(ms(0)), Duration::from_micros(37_500));
     }
 
@@ -105,7 +116,7 @@ mod tests {
     fn times_without_end_do_no_harm() {
         let backlog = Backlog::default();
         backlog.flush_ends(Duration::MAX, Duration::MAX);
-        backlog.set_waiting(17);
+        backlog.set_waiting(17, Duration::ZERO);
         assert_eq!(backlog.left(Duration::MAX), LEFT_MAX);
     }
 }

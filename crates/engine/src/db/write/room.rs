@@ -97,13 +97,24 @@ impl Core {
     /// Waits until another memtable may become immutable.
     pub(crate) fn wait_for_space(&self) -> Result<()> {
         let begin = self.env.clock.now();
-        let mut waited = None;
+        let mut cause = None;
+        let waited = self.wait_out_obstacles(begin, &mut cause);
+        if let Some(cause) = cause {
+            let elapsed = self.env.clock.now().saturating_sub(begin);
+            self.seat.claim(elapsed);
+            self.note_stall(cause, elapsed);
+        }
+        waited
+    }
+
+    /// `cause` is the last one that was waited for.
+    fn wait_out_obstacles(&self, begin: Duration, cause: &mut Option<StallCause>) -> Result<()> {
         loop {
             let state = self.state.lock();
             if let Some(error) = state.refusal() {
                 return Err(error);
             }
-            let Some(cause) = self.obstacle(&state) else { break };
+            let Some(obstacle) = self.obstacle(&state) else { return Ok(()) };
             // What fails again and again (a full disk) must not hang the writer. By hand it is the
             // writer who tries again.
             if let Some(error) = &state.retrying
@@ -111,16 +122,10 @@ impl Core {
             {
                 return Err(error.clone());
             }
-            waited = Some(cause);
+            *cause = Some(obstacle);
             self.seat.lend(begin, Duration::MAX);
             self.wait_for_background(state)?;
         }
-        if let Some(cause) = waited {
-            let elapsed = self.env.clock.now().saturating_sub(begin);
-            self.seat.claim(elapsed);
-            self.note_stall(cause, elapsed);
-        }
-        Ok(())
     }
 
     fn obstacle(&self, state: &State) -> Option<StallCause> {

@@ -147,3 +147,27 @@ fn memory_is_made_ready_for_large_memtables() {
         assert_eq!(db.core().memory.bytes() > 0, is_wanted);
     }
 }
+
+/// Else a lane would stay on the processor of the writer that goes on.
+#[test]
+fn a_wait_that_fails_takes_the_processor_back() {
+    let options = Options { create_if_missing: true, env: Env::memory(), ..Options::default() };
+    let db = Db::open("db", options).unwrap();
+    let core = db.core();
+    {
+        // Full, and flushed by somebody who never ends.
+        let mut state = core.state.lock();
+        state.flushing = true;
+        let full = state.memtable.clone();
+        state.immutables.extend(vec![full; core.settings.immutables_max]);
+    }
+    scope(|scope| {
+        let writer = scope.spawn(|| core.wait_for_space());
+        while !core.seat.is_to_be_had() {
+            yield_now();
+        }
+        core.fail(Error::corruption("on purpose"));
+        assert!(writer.join().unwrap().is_err());
+    });
+    assert!(!core.seat.is_to_be_had());
+}
