@@ -193,8 +193,8 @@ impl Pool {
         Arc::new(Pool { chunks, bytes_max, is_low: AtomicBool::new(false) })
     }
 
-    /// True once after a huge chunk was taken that was a spare one, and once before the first will be. To make a huge page ready takes half a millisecond, and five of memory
-    /// that was never used before: [`stock_up`](Self::stock_up) elsewhere.
+    /// True once after a spare huge chunk was taken, and once before the first will be. To make the pages of one takes a
+    /// tenth of a millisecond, and five or more of memory that was never used before: [`stock_up`](Self::stock_up) elsewhere.
     pub(crate) fn runs_low(&self) -> bool {
         self.is_low.load(Relaxed) && self.is_low.swap(false, Relaxed)
     }
