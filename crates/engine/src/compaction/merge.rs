@@ -122,20 +122,23 @@ fn merge(
 
 /// Tables of a sorted slot follow each other; all others are sources of their own.
 fn inputs(job: &Job, context: &JobContext<'_>) -> Result<MergingIter<Source>> {
+    let runs =
+        job.inputs.iter().map(|(slot, tables)| if slot.is_sorted() { 1 } else { tables.len() });
+    let scan = ScanOptions::for_merge(runs.sum());
     let mut sources = Vec::new();
     for (slot, tables) in &job.inputs {
         if slot.is_sorted() {
             let level = LevelIter::new(
                 context.order.clone(),
                 Arc::clone(context.cache),
-                ScanOptions::for_compaction(),
+                scan,
                 Arc::clone(tables),
             );
             sources.push(Source::Level(level));
         } else {
             for meta in tables.iter() {
                 let table = context.cache.get(meta.number, meta.size)?;
-                sources.push(Source::Table(table.iter(ScanOptions::for_compaction())));
+                sources.push(Source::Table(table.iter(scan)));
             }
         }
     }

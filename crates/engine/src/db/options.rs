@@ -74,8 +74,9 @@ pub struct Options {
     /// Merge level 0 once scans have paid more for its tables, each of which they visit, than merging them costs: at
     /// most once for each flush, and never on account of gets. Default: true.
     pub scan_compaction: bool,
-    /// Tables in level 0 at which it is compacted, writes are slowed, and writes stop. Defaults: 4,
-    /// 8 and 12.
+    /// Tables in level 0 at which it is compacted, writes are slowed, and writes stop. Each holds a write buffer, on
+    /// disk half of it. The more may wait, the more writes a burst may bring before it is slowed down, and the less is
+    /// merged for each; meanwhile gets and scans look into all of them. Defaults: 4, 20 and 36 (LevelDB: 4, 8 and 12).
     pub level0: Level0Limits,
     /// Bytes of level 1 before it is compacted; each deeper level holds ten times more. Default:
     /// 10 MiB.
@@ -107,7 +108,7 @@ pub struct Level0Limits {
 
 impl Default for Level0Limits {
     fn default() -> Self {
-        Level0Limits { compact: 4, slow_down: 8, stop: 12 }
+        Level0Limits { compact: 4, slow_down: 20, stop: 36 }
     }
 }
 

@@ -19,7 +19,7 @@ const SCRATCH_BYTES_MAX: usize = 1 << 20;
 /// readahead starts with this, ..
 const SPAN_BYTES_MIN: usize = 8 << 10;
 /// .. and doubles up to this.
-const SPAN_BYTES_MAX: usize = 128 << 10;
+pub(crate) const SPAN_BYTES_MAX: usize = 128 << 10;
 
 thread_local! {
     /// Stored blocks before they are decompressed.
@@ -126,8 +126,8 @@ pub(crate) enum Ahead {
     /// More and more, once blocks are asked for one after the other.
     #[default]
     WhenSequential,
-    /// As far as possible from the start, past the block cache: for merges and checks.
-    Always,
+    /// So many bytes from the start, past the block cache: for merges and checks.
+    Always(usize),
 }
 
 /// Reads a file's blocks in larger pieces. One iterator owns it.
@@ -140,17 +140,19 @@ pub(crate) struct Readahead {
     start: u64,
     /// Where the next block starts if the scan is sequential.
     expected: u64,
-    /// How much to read at the next miss, if sequential.
+    /// How much to read at the next miss, if sequential, ..
     span: usize,
+    /// .. and at most.
+    span_max: usize,
 }
 
 impl Readahead {
     pub(crate) fn new(ahead: Ahead) -> Self {
-        let span = match ahead {
-            Ahead::WhenSequential => 0,
-            Ahead::Always => SPAN_BYTES_MAX,
+        let (span, span_max) = match ahead {
+            Ahead::WhenSequential => (0, SPAN_BYTES_MAX),
+            Ahead::Always(span) => (span, span),
         };
-        Readahead { ahead, buffer: Vec::new(), filled: 0, start: 0, expected: 0, span }
+        Readahead { ahead, buffer: Vec::new(), filled: 0, start: 0, expected: 0, span, span_max }
     }
 
     /// A block was had without a read.
@@ -194,7 +196,7 @@ impl Readahead {
         verify: Verify,
     ) -> Result<(u8, Range<usize>)> {
         let len = stored_bytes(file, handle)?;
-        let goes_on = self.follows(handle) || self.ahead == Ahead::Always;
+        let goes_on = self.follows(handle) || self.ahead != Ahead::WhenSequential;
         self.pass_over(handle);
         if !goes_on {
             self.span = 0;
@@ -215,7 +217,7 @@ impl Readahead {
     /// How much to read for a block of so many bytes in a sequential scan: more each time.
     fn reach(&mut self, len: usize) -> usize {
         let wanted = self.span.max(SPAN_BYTES_MIN);
-        self.span = (2 * self.span).clamp(SPAN_BYTES_MIN, SPAN_BYTES_MAX);
+        self.span = (2 * self.span).clamp(SPAN_BYTES_MIN, self.span_max);
         wanted.max(len)
     }
 

@@ -8,10 +8,15 @@ use crate::base::iter::InternalIterator;
 use crate::base::key::KeyHead;
 use crate::format::table::block_iter::BlockIter;
 use crate::format::table::compress;
-use crate::format::table::fetch::{Ahead, Readahead};
+use crate::format::table::fetch::{Ahead, Readahead, SPAN_BYTES_MAX};
 use crate::format::table::partial::PartialBlock;
 use crate::format::table::reader::Table;
 use crate::format::table::spare;
+
+/// What the sources of a merge read ahead, together, ..
+const MERGE_BYTES: usize = 768 << 10;
+/// .. unless there are very many: to read less at a time would take longer than to merge it.
+const MERGE_SPAN_BYTES_MIN: usize = 16 << 10;
 
 /// What one scan asks for.
 #[derive(Clone, Copy, Debug)]
@@ -34,9 +39,15 @@ impl ScanOptions {
         ScanOptions { verify, fill_cache, ahead: Ahead::WhenSequential }
     }
 
-    /// For merges: read far ahead, and leave the cache to the readers.
+    /// For all of a table: read far ahead, and leave the cache to the readers.
     pub(crate) fn for_compaction() -> Self {
-        ScanOptions { verify: true, fill_cache: false, ahead: Ahead::Always }
+        Self::for_merge(1)
+    }
+
+    /// The same for one of so many sources, which share the memory.
+    pub(crate) fn for_merge(sources: usize) -> Self {
+        let span = (MERGE_BYTES / sources.max(1)).clamp(MERGE_SPAN_BYTES_MIN, SPAN_BYTES_MAX);
+        ScanOptions { verify: true, fill_cache: false, ahead: Ahead::Always(span) }
     }
 }
 
@@ -97,7 +108,7 @@ impl TableIter {
         }
         let cached = match self.options.ahead {
             Ahead::WhenSequential => self.table.cached(index),
-            Ahead::Always => None,
+            Ahead::Always(_) => None,
         };
         match cached {
             Some(block) => {

@@ -384,6 +384,29 @@ fn what_was_read_once_is_not_read_again() {
     assert_eq!(file.reads(), 4, "a merge reads ahead");
 }
 
+#[test]
+fn the_sources_of_a_merge_share_what_is_read_ahead() {
+    let order = &orders()[0];
+    let plain = TableSettings { compression: Compression::None, ..settings(order) };
+    let value = vec![b'v'; 900];
+    let entries: Entries = (0..1000).map(|i| entry(&format!("{i:06}"), 1, &value)).collect();
+    let (file, _) = build(&plain, &entries);
+    let table = open(&plain, &file).unwrap();
+    let reads_of_one_of = |sources| {
+        let (before, mut iter) = (file.reads(), table.iter(ScanOptions::for_merge(sources)));
+        iter.seek_to_first().unwrap();
+        while iter.valid() {
+            iter.next().unwrap();
+        }
+        file.reads() - before
+    };
+    let [one, six, many, hundreds] = [1, 6, 36, 400].map(reads_of_one_of);
+    assert_eq!((one, six), (8, 8), "128 KiB each");
+    // Of 21 KiB each, in whole blocks, the rest of the last read anew.
+    assert!((43..60).contains(&many), "{many}");
+    assert!((57..90).contains(&hundreds), "{hundreds}: 16 KiB at least");
+}
+
 /// LevelDB's two estimates, with its tolerances.
 #[test]
 fn approximate_offsets() {

@@ -15,7 +15,7 @@ use crate::env::fs::{FileSystem, RandomAccessFile};
 use crate::format::table::block::Block;
 use crate::format::table::block_iter::BlockIter;
 use crate::format::table::cache::CachedBlock;
-use crate::format::table::fetch::{Ahead, Readahead, Verify, fetch};
+use crate::format::table::fetch::{Ahead, Readahead, SPAN_BYTES_MAX, Verify, fetch};
 use crate::format::table::handle::{BlockHandle, FOOTER_BYTES, Footer};
 use crate::format::table::index::Index;
 
@@ -58,7 +58,7 @@ impl Salvage {
             file,
             order: order.clone(),
             layout,
-            readahead: Readahead::new(Ahead::Always),
+            readahead: Readahead::new(Ahead::Always(SPAN_BYTES_MAX)),
             next_block: 0,
             entries: BlockIter::new(order.clone()),
             last: Vec::new(),
