@@ -389,7 +389,8 @@ fn the_sources_of_a_merge_share_what_is_read_ahead() {
     let order = &orders()[0];
     let plain = TableSettings { compression: Compression::None, ..settings(order) };
     let value = vec![b'v'; 900];
-    let entries: Entries = (0..1000).map(|i| entry(&format!("{i:06}"), 1, &value)).collect();
+    let entries: Entries =
+        (0..1000).map(|i| entry(format!("{i:06}"), 1, value.as_slice())).collect();
     let (file, _) = build(&plain, &entries);
     let table = open(&plain, &file).unwrap();
     let reads_of_one_of = |sources| {
