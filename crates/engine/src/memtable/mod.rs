@@ -8,6 +8,7 @@
 //! which its own seqno hides from it.
 
 mod arena;
+mod pool;
 mod skiplist;
 mod window;
 
@@ -21,7 +22,7 @@ use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{SeqNo, ValueKind, pack_tag};
 use crate::base::sync::atomic::{AtomicU64, Ordering::Relaxed};
-pub(crate) use arena::Pool;
+pub(crate) use pool::Pool;
 use skiplist::{Cursor, Entry, SkipList, Writer};
 
 /// The readers' side of a memtable.

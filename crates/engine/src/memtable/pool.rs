@@ -1,0 +1,236 @@
+//! Memory of memtables that are gone, for those to come. To give megabytes back to the system, and to ask for them again,
+//! keeps all threads of the process from the map of its memory for milliseconds. So a database's memtables hand their
+//! chunks on.
+//!
+//! **Concurrency.** Writers take, whoever drops a memtable gives, housekeeping stocks up: under a lock for a few instructions.
+
+#![expect(unsafe_code, reason = "raw memory, given and taken as such")]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::base::sync::atomic::AtomicBool;
+use crate::base::sync::lockless::Ordering::Relaxed;
+use crate::base::sync::{Mutex, Rank};
+
+/// Enough for nodes of pointers and integers.
+pub(super) const ALIGN: usize = 8;
+/// The first chunk is small, so that a small write buffer wastes little.
+pub(super) const CHUNK_BYTES_MIN: usize = 16 << 10;
+/// Chunks double up to this size.
+pub(super) const CHUNK_BYTES_MAX: usize = 512 << 10;
+/// Once an arena has so much, its chunks are huge pages. A search in a large list goes to a dozen places all over it, and
+/// with small pages each has the processor look for its page as well. Small arenas do better with memory used before.
+const USED_BYTES_HUGE: usize = 8 << 20;
+const HUGE_BYTES: usize = 2 << 20;
+/// Once it has so much, spare ones are made.
+const USED_BYTES_SPARES: usize = USED_BYTES_HUGE / 4;
+/// So many huge chunks are kept ready for a writer: it takes one in the time that another is made in.
+const SPARES: usize = 2;
+/// What a system's pages are at least.
+const PAGE_BYTES: usize = 4 << 10;
+
+/// The size of the chunk after one of `bytes`, in an arena that has handed out `used`.
+pub(super) fn chunk_after(bytes: usize, used: usize) -> usize {
+    if used >= USED_BYTES_HUGE { HUGE_BYTES } else { (2 * bytes).min(CHUNK_BYTES_MAX) }
+}
+
+/// Chunks of memtables that are gone, for those to come.
+pub(crate) struct Pool {
+    chunks: Mutex<Vec<Piece>>,
+    bytes_max: usize,
+    /// There are fewer huge chunks than should be, and nobody was asked for more.
+    is_low: AtomicBool,
+}
+
+/// Memory with one owner, its content undefined.
+pub(super) struct Piece {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a piece has no other owner, on whichever thread.
+unsafe impl Send for Piece {}
+
+impl Pool {
+    /// Keeps all chunks of a memtable of so many bytes, with their unused ends.
+    pub(crate) fn for_memtables_of(bytes: usize) -> Arc<Self> {
+        let (mut all, mut next) = (0, CHUNK_BYTES_MIN);
+        while all <= bytes + bytes / 32 {
+            all += next;
+            next = chunk_after(next, all);
+        }
+        Self::new(all)
+    }
+
+    /// Keeps so many bytes at most.
+    fn new(bytes_max: usize) -> Arc<Self> {
+        let chunks = Mutex::new(Rank::Leaf, Vec::new());
+        Arc::new(Pool { chunks, bytes_max, is_low: AtomicBool::new(false) })
+    }
+
+    /// True once after a spare huge chunk was taken, and once before the first will be. To make the pages of one takes a
+    /// tenth of a millisecond, and five or more of memory that was never used before: [`stock_up`](Self::stock_up) elsewhere.
+    pub(crate) fn runs_low(&self) -> bool {
+        self.is_low.load(Relaxed) && self.is_low.swap(false, Relaxed)
+    }
+
+    /// Makes huge chunks, and has the system make their pages.
+    pub(crate) fn stock_up(&self) {
+        while self.huge_chunks() < SPARES {
+            let huge = Piece::new(HUGE_BYTES);
+            for at in (0..HUGE_BYTES).step_by(PAGE_BYTES) {
+                // SAFETY: within the piece, which is nobody else's.
+                unsafe { huge.start.add(at).write(0) };
+            }
+            self.chunks.lock().push(huge);
+        }
+    }
+
+    fn huge_chunks(&self) -> usize {
+        self.chunks.lock().iter().filter(|piece| piece.bytes == HUGE_BYTES).count()
+    }
+
+    /// Called where an arena that has handed out so much has taken a chunk.
+    pub(super) fn watch_spares(&self, used: usize) {
+        let goes_on = self.bytes_max > USED_BYTES_HUGE + SPARES * HUGE_BYTES;
+        if goes_on && used >= USED_BYTES_SPARES && self.huge_chunks() < SPARES {
+            self.is_low.store(true, Relaxed);
+        }
+    }
+
+    /// What is kept at the moment.
+    pub(crate) fn bytes(&self) -> usize {
+        held(&self.chunks.lock())
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn pieces(&self) -> usize {
+        self.chunks.lock().len()
+    }
+
+    /// A chunk of that size, its content undefined.
+    pub(super) fn take(&self, bytes: usize) -> Option<Piece> {
+        let mut chunks = self.chunks.lock();
+        let at = chunks.iter().rposition(|piece| piece.bytes == bytes)?;
+        Some(chunks.swap_remove(at))
+    }
+
+    pub(super) fn give(&self, piece: Piece) {
+        let mut chunks = self.chunks.lock();
+        // Others are for one large entry.
+        let is_usual = piece.bytes.is_power_of_two();
+        if is_usual && held(&chunks) + piece.bytes <= self.bytes_max {
+            chunks.push(piece);
+        }
+        // Otherwise it is dropped: an argument, it outlives the lock.
+    }
+}
+
+fn held(chunks: &[Piece]) -> usize {
+    chunks.iter().map(|piece| piece.bytes).sum()
+}
+
+impl Piece {
+    /// Fresh memory, of which one byte at least is asked for.
+    pub(super) fn new(bytes: usize) -> Self {
+        let layout = layout(bytes);
+        // SAFETY: the layout is not empty.
+        let Some(start) = NonNull::new(unsafe { alloc(layout) }) else {
+            handle_alloc_error(layout)
+        };
+        if bytes == HUGE_BYTES {
+            ask_for_a_huge_page(start);
+        }
+        Piece { start, bytes: layout.size() }
+    }
+
+    /// The memory, no longer owned.
+    pub(super) fn into_start(self) -> NonNull<u8> {
+        ManuallyDrop::new(self).start
+    }
+
+    /// # Safety
+    /// `start` came from [`into_start`](Self::into_start) of a piece of so many bytes, and nobody uses it any more.
+    pub(super) unsafe fn from_start(start: NonNull<u8>, bytes: usize) -> Self {
+        Piece { start, bytes }
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, and nobody else has it.
+        unsafe { dealloc(self.start.as_ptr(), layout(self.bytes)) };
+    }
+}
+
+/// Of the size of a huge page it lies as such.
+fn layout(bytes: usize) -> Layout {
+    let align = if bytes == HUGE_BYTES { HUGE_BYTES } else { ALIGN };
+    Layout::from_size_align(bytes.max(1), align).expect("an entry fits in memory")
+}
+
+/// For memory of that size and alignment. Systems without them, or with none left, do nothing.
+fn ask_for_a_huge_page(start: NonNull<u8>) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::mm::{Advice, madvise};
+        // SAFETY: the advice changes how the range is backed, nothing in it; and the range is a piece of ours.
+        let _ = unsafe { madvise(start.as_ptr().cast(), HUGE_BYTES, Advice::LinuxHugepage) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = start;
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::memtable::arena::Arena;
+
+    #[test]
+    fn a_pool_that_runs_low_is_stocked_up() {
+        for (bytes, stocks_up) in [(64 << 20, true), (8 << 20, false)] {
+            let pool = Pool::for_memtables_of(bytes);
+            let (arena, mut bump) = Arena::new(Some(Arc::clone(&pool)));
+            let (mut asked, mut taken) = (0, 0);
+            while arena.used_bytes() < bytes {
+                // SAFETY: the two were made together.
+                unsafe { bump.allocate(&arena, CHUNK_BYTES_MIN / 4) };
+                if pool.runs_low() {
+                    assert!(!pool.runs_low(), "once");
+                    asked += 1;
+                    taken += SPARES - pool.huge_chunks();
+                    pool.stock_up();
+                    assert_eq!(pool.bytes(), SPARES * HUGE_BYTES);
+                }
+            }
+            let huge = (bytes - USED_BYTES_HUGE) / HUGE_BYTES;
+            assert_eq!(asked > 0, stocks_up);
+            assert!(!stocks_up || (huge..huge + SPARES + 2).contains(&taken), "{taken}");
+        }
+    }
+
+    #[test]
+    fn chunks_go_from_one_arena_to_the_next() {
+        let pool = Pool::new(3 * CHUNK_BYTES_MIN);
+        let chunks = |pool: &Pool| pool.chunks.lock().iter().map(|piece| piece.bytes).collect();
+        let fill = || {
+            let (arena, mut bump) = Arena::new(Some(Arc::clone(&pool)));
+            // A piece with a chunk of its own, and three chunks of the usual sizes.
+            for bytes in [5000, 3000, 4000, 4000, 4000, 4000, 4000, 7000, 7000, 7000, 7000, 7000] {
+                // SAFETY: the two were made together.
+                unsafe { bump.allocate(&arena, bytes).write_bytes(7, bytes) };
+            }
+            arena
+        };
+        drop(fill());
+        let kept: Vec<usize> = chunks(&pool);
+        assert_eq!(kept, [2 * CHUNK_BYTES_MIN, CHUNK_BYTES_MIN], "all that it may keep");
+        let again = fill();
+        assert_eq!(chunks(&pool), Vec::<usize>::new(), "taken again");
+        drop(again);
+        assert_eq!(chunks(&pool), kept);
+    }
+}
