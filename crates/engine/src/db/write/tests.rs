@@ -8,7 +8,7 @@ use std::thread::{ThreadId, current, scope, yield_now};
 
 use super::*;
 use crate::db::handle::Db;
-use crate::db::options::Options;
+use crate::db::options::{Background, Options};
 use crate::{Comparator, Env};
 
 const KEY_OF_LEADER: &str = "k leader";
@@ -170,4 +170,25 @@ fn a_wait_that_fails_takes_the_processor_back() {
         assert!(writer.join().unwrap().is_err());
     });
     assert!(!core.seat.is_to_be_had());
+}
+
+/// What level 0 may grow to by default before anybody does anything about it: by hand a writer merges as soon as it would
+/// be slowed down, and not before.
+#[test]
+fn a_burst_goes_on_until_level_0_has_twenty_tables() {
+    let options = Options {
+        create_if_missing: true,
+        env: Env::memory(),
+        write_buffer_size: 64 << 10,
+        background: Background::ByHand,
+        ..Options::default()
+    };
+    let db = Db::open("db", options).unwrap();
+    let level0 = || db.property("leveldb.num-files-at-level0").unwrap().parse::<usize>().unwrap();
+    let mut most = 0;
+    for number in 0..80_000_u64 {
+        db.put(number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), [7; 100]).unwrap();
+        most = most.max(level0());
+    }
+    assert!((20..36).contains(&most), "{most}");
 }
