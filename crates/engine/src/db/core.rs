@@ -151,10 +151,13 @@ impl Core {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// Ends writing for good, unless it has ended before.
+    /// Ends writing for good, unless it has ended before. Both marks change under the lock: who saw the
+    /// one, and was told that writing has ended, must not find that it goes on.
     pub(crate) fn fail(&self, error: Error) {
-        self.state.lock().fail(error);
+        let mut state = self.state.lock();
+        state.fail(error);
         self.failed.store(true, Ordering::Release);
+        drop(state);
         self.changed.notify_all();
     }
 

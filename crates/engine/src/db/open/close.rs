@@ -11,10 +11,12 @@ impl Core {
     /// Ends writing and tells the lanes to end; the caller joins them. Only the first call does
     /// anything.
     pub(crate) fn stop(&self) -> Result<()> {
-        if std::mem::replace(&mut self.state.lock().closing, true) {
+        let mut state = self.state.lock();
+        if std::mem::replace(&mut state.closing, true) {
             return Ok(());
         }
-        self.failed.store(true, Ordering::Release);
+        self.failed.store(true, Ordering::Release); // As in `fail`.
+        drop(state);
         self.cancelled.store(true, Ordering::Relaxed);
         self.changed.notify_all();
         self.ring_for_work();

@@ -72,6 +72,7 @@ impl Core {
             queue.gather();
         }
         *group = queue.take_group(own.sync, group_limit(own.body.len()));
+        self.refuse_if_failed()?;
         self.commit(committer, own, group)
     }
 
@@ -88,6 +89,7 @@ impl Core {
         }
         *late = queue.take_group(false, GROUP_BYTES_SMALL);
         let Some((first, rest)) = late.split_first() else { return Ok(()) };
+        self.refuse_if_failed()?;
         self.commit(committer, Request { body: &first.body, count: first.count, sync: false }, rest)
     }
 

@@ -192,7 +192,8 @@ impl Core {
         }
     }
 
-    fn refuse_if_failed(&self) -> Result<()> {
+    /// Asked once more when a leader has taken others along: they may have been told meanwhile that writing has ended.
+    pub(crate) fn refuse_if_failed(&self) -> Result<()> {
         match self.has_failed() {
             false => Ok(()),
             true => self.state.lock().refusal().map_or(Ok(()), Err),

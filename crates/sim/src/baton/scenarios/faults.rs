@@ -1,7 +1,7 @@
 //! Lives in which calls fail or the power does.
 
 use shuttle::thread;
-use siltstone::Site;
+use siltstone::{Error, ErrorKind, Result, Site};
 
 use super::*;
 use crate::{Fault, World};
@@ -52,24 +52,25 @@ fn persist(stage: &Stage, db: &Db, ledger: &Ledger, writer: usize) {
     for _ in 0..TRIES_MAX {
         match ledger.write(db, writer, stage.roll(3) == 0) {
             Ok(()) => return,
-            Err(error) => assert_eq!(error.kind(), siltstone::ErrorKind::NoSpace, "{error}"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}"),
         }
         thread::yield_now();
     }
     panic!("the disk has room again, and writes still fail");
 }
 
-/// A call fails with an I/O error; writing may end, reading does not, and a reopen finds all that
-/// was acknowledged.
+/// A call fails with an I/O error; writing may end, for all at once, reading does not, and a reopen finds
+/// all that was acknowledged.
 pub(super) fn broken(stage: &Stage) {
     let ledger = ledger(2, 60);
     let db = stage.open().unwrap();
     let fault = if stage.roll(2) == 0 { Fault::Io } else { Fault::DoneUntold };
     stage.faults.fail_nth(site(stage), 1 + stage.roll(5), fault);
-    let attempt = |writer| drop(write(stage, &db, (&ledger, writer), 6, 3));
+    let attempt = |writer| heed(&db, write(stage, &db, (&ledger, writer), 6, 3));
     thread::scope(|scope| {
         scope.spawn(|| attempt(0));
         scope.spawn(|| attempt(1));
+        scope.spawn(|| heed(&db, ask_for_work(stage, &db, 0)));
         scope.spawn(|| {
             let mut seen = vec![0; 2];
             (0..2).for_each(|_| look(stage, &db, &ledger, &mut seen));
@@ -90,14 +91,14 @@ pub(super) fn storm(stage: &Stage) {
         let fault = fault[stage.roll(4) as usize];
         stage.faults.fail_nth(site(stage), 1 + stage.roll(8), fault);
     }
-    let attempt = |writer| drop(write(stage, &db, (&ledger, writer), 6, 3));
+    let attempt = |writer| heed(&db, write(stage, &db, (&ledger, writer), 6, 3));
     let closer = (stage.roll(2) == 0).then(|| db.clone());
     thread::scope(|scope| {
         scope.spawn(|| attempt(0));
         scope.spawn(|| attempt(1));
         for at in 0..2 {
             let db = &db;
-            scope.spawn(move || drop(ask_for_work(stage, db, at)));
+            scope.spawn(move || heed(db, ask_for_work(stage, db, at)));
         }
         if let Some(db) = closer {
             scope.spawn(move || {
@@ -111,12 +112,24 @@ pub(super) fn storm(stage: &Stage) {
     close_and_look_again(stage, db, &ledger);
 }
 
-fn ask_for_work(stage: &Stage, db: &Db, at: u64) -> siltstone::Result<()> {
+fn ask_for_work(stage: &Stage, db: &Db, at: u64) -> Result<()> {
     match stage.roll(4) {
         0 => db.flush(),
         1 => db.compact_range(None, None),
         2 => db.wait_for_background(),
         _ => db.checkpoint(format!("/copy{at}")),
+    }
+}
+
+/// Whoever was told that writing has ended finds that it has.
+fn heed(db: &Db, told: Result<()>) {
+    let ended = |told: &Result<()>| {
+        let kind = told.as_ref().err().map(Error::kind);
+        matches!(kind, Some(ErrorKind::ReadOnly | ErrorKind::Closed))
+    };
+    if ended(&told) {
+        let put = db.put("refused", "");
+        assert!(ended(&put), "a write after {told:?}: {put:?}");
     }
 }
 
