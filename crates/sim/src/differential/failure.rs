@@ -15,6 +15,9 @@ use super::shrink::shrink;
 /// With lanes, a list that fails may pass by luck: it gets so many chances to fail.
 const CHANCES: usize = 4;
 
+/// Of a list that could not be shrunk, so many operations are told: what failed must not drown in them.
+const OPERATIONS_TOLD: usize = 20;
+
 /// One run to be done.
 #[derive(Clone, Copy)]
 pub struct Job {
@@ -131,7 +134,11 @@ impl Failure {
             kept.len(),
             self.last
         );
-        for (index, operation) in self.kept.iter().zip(&self.operations) {
+        let before = kept.len().saturating_sub(OPERATIONS_TOLD);
+        if before > 0 {
+            let _ = writeln!(text, "(the last {OPERATIONS_TOLD} of them)");
+        }
+        for (index, operation) in self.kept.iter().zip(&self.operations).skip(before) {
             let _ = writeln!(text, "{index:6}  {operation:?}");
         }
         let claim = match claim {
