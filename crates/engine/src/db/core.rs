@@ -55,6 +55,8 @@ pub(crate) struct Core {
     /// Tables of level 0, for the leader, who would pin a version for each write to count them.
     pub(crate) level0_tables: AtomicU64,
     pub(crate) backlog: Backlog,
+    /// Merges that run.
+    pub(crate) merges: AtomicU64,
     pub(crate) seat: Seat,
     /// Rung for lanes: there may be work.
     pub(crate) work: Bell,

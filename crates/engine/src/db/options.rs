@@ -48,6 +48,12 @@ pub struct Options {
     pub max_open_files: usize,
     /// Cache of decompressed blocks; `None` is a private one of 8 MiB. May be shared by databases.
     pub block_cache: Option<Arc<dyn Cache>>,
+    /// Bytes of memory for tables as they are stored, those that are read most: a block that is not in the cache is had from
+    /// there without a call to the system. What write buffers and compactions take is taken off it. On Linux, and as
+    /// far as the process may lock memory (`RLIMIT_MEMLOCK`). It counts as the process's and is the page cache's all the
+    /// same: the system as a whole needs no more. Who cuts such a table short from outside ends the process (`SIGBUS`).
+    /// 0 turns it off. Default: 16 MiB.
+    pub resident_bytes: usize,
     /// Bytes of entries in a block before compression; 1 KiB to 4 MiB. Default: 4096.
     pub block_size: usize,
     /// Keys between restart points in a block, at least 1. Default: 16.
@@ -138,6 +144,7 @@ impl Default for Options {
             max_immutable_memtables: 2,
             max_open_files: 1000,
             block_cache: None,
+            resident_bytes: 16 << 20,
             block_size: 4096,
             block_restart_interval: 16,
             max_file_size: 2 << 20,
@@ -169,6 +176,7 @@ impl fmt::Debug for Options {
             .field("write_buffer_size", &self.write_buffer_size)
             .field("max_immutable_memtables", &self.max_immutable_memtables)
             .field("max_open_files", &self.max_open_files)
+            .field("resident_bytes", &self.resident_bytes)
             .field("block_size", &self.block_size)
             .field("block_restart_interval", &self.block_restart_interval)
             .field("max_file_size", &self.max_file_size)

@@ -71,7 +71,8 @@ impl Core {
         let pinned = self.view.load();
         let memtables = pinned.memtables().map(|table| table.memory() as u64);
         let kept = self.memory.bytes() as u64;
-        self.settings.block_cache.total_charge() + memtables.sum::<u64>() + kept
+        let tables = self.settings.block_cache.total_charge() + self.tables.resident_bytes();
+        tables + memtables.sum::<u64>() + kept
     }
 
     fn metrics_property(&self) -> String {

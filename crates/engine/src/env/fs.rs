@@ -108,6 +108,21 @@ pub trait RandomAccessFile: Send + Sync {
         self.len() == 0
     }
 
+    /// Asks that the file's bytes be kept in memory until they are [let go](Self::let_go), so that reading them takes no
+    /// call to the system, and no disk can fail in between. Reads the whole file if need be. False if that cannot be had:
+    /// then all is as before. One thread at a time calls this and `let_go`; reads go on meanwhile.
+    fn keep_in_memory(&self) -> bool {
+        false
+    }
+
+    /// Ends [`keep_in_memory`](Self::keep_in_memory).
+    fn let_go(&self) {}
+
+    /// True while the file is kept in memory: to read much at a time saves nothing.
+    fn is_in_memory(&self) -> bool {
+        false
+    }
+
     /// Its path, for error messages.
     fn path(&self) -> &Path;
 }

@@ -13,6 +13,7 @@ use std::io;
 use std::ops::Bound;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::sync::{Mutex, Rank};
@@ -67,7 +68,8 @@ impl FileSystem for MemoryFileSystem {
         let found = self.tree.lock().file(&normal(path));
         let file = found.map_err(|kind| failed("open", path, kind))?;
         let len = file.len();
-        Ok(Arc::new(MemoryReader { file, len, path: path.to_owned() }))
+        let is_kept = AtomicBool::new(false);
+        Ok(Arc::new(MemoryReader { file, len, path: path.to_owned(), is_kept }))
     }
 
     fn metadata(&self, path: &Path) -> Result<Metadata> {
@@ -304,6 +306,8 @@ struct MemoryReader {
     file: Arc<MemoryFile>,
     len: u64,
     path: PathBuf,
+    /// As it was asked for: it makes no difference here, but may to who asks.
+    is_kept: AtomicBool,
 }
 
 impl RandomAccessFile for MemoryReader {
@@ -318,6 +322,19 @@ impl RandomAccessFile for MemoryReader {
 
     fn len(&self) -> u64 {
         self.len
+    }
+
+    fn keep_in_memory(&self) -> bool {
+        self.is_kept.store(true, Relaxed);
+        true
+    }
+
+    fn let_go(&self) {
+        self.is_kept.store(false, Relaxed);
+    }
+
+    fn is_in_memory(&self) -> bool {
+        self.is_kept.load(Relaxed)
     }
 
     fn path(&self) -> &Path {

@@ -12,6 +12,8 @@
 
 #[cfg(target_os = "linux")]
 mod log;
+#[cfg(target_os = "linux")]
+mod resident;
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -75,7 +77,13 @@ impl FileSystem for PosixFileSystem {
         if metadata.is_dir() {
             return Err(failed(io::ErrorKind::IsADirectory.into()));
         }
-        Ok(Arc::new(PosixReader { file, len: metadata.len(), path: path.to_owned() }))
+        Ok(Arc::new(PosixReader {
+            file,
+            len: metadata.len(),
+            path: path.to_owned(),
+            #[cfg(target_os = "linux")]
+            resident: resident::Resident::default(),
+        }))
     }
 
     fn metadata(&self, path: &Path) -> Result<Metadata> {
@@ -193,6 +201,8 @@ struct PosixReader {
     file: File,
     len: u64,
     path: PathBuf,
+    #[cfg(target_os = "linux")]
+    resident: resident::Resident,
 }
 
 /// Fills `buf` with what `read` gives, from so many bytes on, through short reads and interruptions.
@@ -211,6 +221,10 @@ fn fill(buf: &mut [u8], read: impl Fn(&mut [u8], usize) -> io::Result<usize>) ->
 
 impl RandomAccessFile for PosixReader {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        #[cfg(target_os = "linux")]
+        if self.resident.read_at(buf, offset) {
+            return Ok(buf.len());
+        }
         if offset.saturating_add(buf.len() as u64) > i64::MAX as u64 {
             // The system's offsets are signed: no file reaches here, and asking is an error.
             return Ok(0);
@@ -224,6 +238,21 @@ impl RandomAccessFile for PosixReader {
 
     fn len(&self) -> u64 {
         self.len
+    }
+
+    #[cfg(target_os = "linux")]
+    fn keep_in_memory(&self) -> bool {
+        self.resident.keep(&self.file, self.len)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn let_go(&self) {
+        self.resident.let_go();
+    }
+
+    #[cfg(target_os = "linux")]
+    fn is_in_memory(&self) -> bool {
+        self.resident.is_kept()
     }
 
     fn path(&self) -> &Path {

@@ -65,8 +65,8 @@ impl Arena {
     /// A new chunk's memory behind its head, uninitialised.
     fn grow(&self, bytes: usize) -> NonNull<u8> {
         let whole = bytes.checked_add(size_of::<Chunk>()).expect("an entry fits in memory");
-        let kept = self.pool.as_ref().and_then(|pool| pool.take(whole));
-        let chunk = kept.unwrap_or_else(|| Piece::new(whole)).into_start().cast::<Chunk>();
+        let piece = self.pool.as_ref().map_or_else(|| Piece::new(whole), |pool| pool.take(whole));
+        let chunk = piece.into_start().cast::<Chunk>();
         // `Relaxed`: only the owner of the `Bump` changes the list, and only `drop` reads it.
         let older = self.newest.load(Relaxed);
         // SAFETY: the memory is nobody else's, aligned as its layout asks, and holds at least the head.

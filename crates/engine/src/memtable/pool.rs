@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::base::sync::atomic::AtomicBool;
-use crate::base::sync::lockless::Ordering::Relaxed;
+use crate::base::sync::lockless::{AtomicUsize, Ordering::Relaxed};
 use crate::base::sync::{Mutex, Rank};
 
 /// Enough for nodes of pointers and integers.
@@ -41,6 +41,8 @@ pub(super) fn chunk_after(bytes: usize, used: usize) -> usize {
 pub(crate) struct Pool {
     chunks: Mutex<Vec<Piece>>,
     bytes_max: usize,
+    /// What memtables have.
+    lent_bytes: AtomicUsize,
     /// There are fewer huge chunks than should be, and nobody was asked for more.
     is_low: AtomicBool,
 }
@@ -68,7 +70,8 @@ impl Pool {
     /// Keeps so many bytes at most.
     fn new(bytes_max: usize) -> Arc<Self> {
         let chunks = Mutex::new(Rank::Leaf, Vec::new());
-        Arc::new(Pool { chunks, bytes_max, is_low: AtomicBool::new(false) })
+        let (lent_bytes, is_low) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Arc::new(Pool { chunks, bytes_max, lent_bytes, is_low })
     }
 
     /// True once after a spare huge chunk was taken, and once before the first will be. To make the pages of one takes a
@@ -101,6 +104,11 @@ impl Pool {
         }
     }
 
+    /// What memtables have, those that are gone included whose memory is kept.
+    pub(crate) fn all_bytes(&self) -> usize {
+        self.lent_bytes.load(Relaxed) + self.bytes()
+    }
+
     /// What is kept at the moment.
     pub(crate) fn bytes(&self) -> usize {
         held(&self.chunks.lock())
@@ -111,14 +119,21 @@ impl Pool {
         self.chunks.lock().len()
     }
 
-    /// A chunk of that size, its content undefined.
-    pub(super) fn take(&self, bytes: usize) -> Option<Piece> {
+    /// A chunk of that size, its content undefined: a kept one, or a new one.
+    pub(super) fn take(&self, bytes: usize) -> Piece {
+        self.lent_bytes.fetch_add(bytes, Relaxed);
+        self.take_kept(bytes).unwrap_or_else(|| Piece::new(bytes))
+    }
+
+    fn take_kept(&self, bytes: usize) -> Option<Piece> {
         let mut chunks = self.chunks.lock();
         let at = chunks.iter().rposition(|piece| piece.bytes == bytes)?;
         Some(chunks.swap_remove(at))
     }
 
+    /// Takes back what was [taken](Self::take).
     pub(super) fn give(&self, piece: Piece) {
+        self.lent_bytes.fetch_sub(piece.bytes, Relaxed);
         let mut chunks = self.chunks.lock();
         // Others are for one large entry.
         let is_usual = piece.bytes.is_power_of_two();

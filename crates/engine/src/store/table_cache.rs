@@ -12,12 +12,15 @@ use quick_cache::{OptionsBuilder, UnitWeighter};
 
 use crate::base::error::{Error, Result};
 use crate::base::hash::mix;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::{Mutex, Rank};
 use crate::env::fs::RandomAccessFile;
 use crate::format::filename::FileNumber;
 use crate::format::table::cache::Cache;
+use crate::format::table::heat::Ring;
 use crate::format::table::{Limit, ReadSettings, Table};
 use crate::store::TableStore;
+use crate::store::residents::Residents;
 
 /// With many tables, locks are shared out; with few, exact eviction counts more.
 const TABLES_PER_SHARD_MIN: usize = 128;
@@ -63,6 +66,11 @@ pub(crate) struct TableCache {
     tables: Tables,
     /// Tables that would be better off with a filter.
     filterless: Mutex<Vec<(FileNumber, u64)>>,
+    residents: Mutex<Residents>,
+    /// What they take.
+    resident_bytes: AtomicU64,
+    /// Of tables that may become residents.
+    ring: Option<Ring>,
 }
 
 /// Filters made in memory take no more, together: enough for three million keys.
@@ -89,7 +97,23 @@ impl TableCache {
         let tables =
             Shards::with_options(options, UnitWeighter, mixer, DefaultLifecycle::default());
         let filterless = Mutex::new(Rank::Leaf, Vec::new());
-        TableCache { store, settings, blocks, tables, filterless }
+        let residents = Mutex::new(Rank::Leaf, Residents::default());
+        let resident_bytes = AtomicU64::new(0);
+        TableCache {
+            store,
+            settings,
+            blocks,
+            tables,
+            filterless,
+            residents,
+            resident_bytes,
+            ring: None,
+        }
+    }
+
+    /// Calls `ring` when it is time to [look](Self::settle_residents) which tables should be in memory.
+    pub(crate) fn with_ring(self, ring: Ring) -> Self {
+        TableCache { ring: Some(ring), ..self }
     }
 
     /// The table, opened if need be. `size` is what the manifest says the file has.
@@ -106,7 +130,10 @@ impl TableCache {
         let file = self.store.open(number)?;
         let table =
             open_named(file, (number, size), self.settings.clone(), Arc::clone(&self.blocks))?;
-        let table = Arc::new(table);
+        let table = Arc::new(match &self.ring {
+            Some(ring) => table.with_ring(Arc::clone(ring)),
+            None => table,
+        });
         self.tables.insert(number.0, table.clone());
         Ok(table)
     }
@@ -135,9 +162,27 @@ impl TableCache {
         true
     }
 
+    /// Has the tables that are read most kept in memory, up to so many bytes.
+    pub(crate) fn settle_residents(&self, bytes_max: u64) {
+        // Dropped after the lock is: to close a table takes others.
+        let tables: Vec<_> = self.tables.iter().map(|(_, table)| table).collect();
+        let mut residents = self.residents.lock();
+        residents.settle(&tables, bytes_max);
+        self.resident_bytes.store(residents.bytes(), Ordering::Relaxed);
+    }
+
+    /// What tables that are kept in memory take.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.resident_bytes.load(Ordering::Relaxed)
+    }
+
     /// Forgets a table, because its file is to be removed. Readers that have it go on.
     pub(crate) fn evict(&self, number: FileNumber) {
-        self.tables.remove(&number.0);
+        if let Some((_, table)) = self.tables.remove(&number.0) {
+            let mut residents = self.residents.lock();
+            residents.forget(&table);
+            self.resident_bytes.store(residents.bytes(), Ordering::Relaxed);
+        }
     }
 
     /// Tables open here.

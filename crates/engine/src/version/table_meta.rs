@@ -145,12 +145,15 @@ pub(crate) struct Graves {
     pub(crate) maps: Vec<Box<dyn Send>>,
     /// Writers will need memory soon.
     pub(crate) wants_memory: bool,
+    /// Somebody should see which tables are to be in memory.
+    pub(crate) wants_residents: bool,
 }
 
 impl Graves {
     /// Maps alone are not worth a thread's waking: a full log is flushed, and removed soon.
     pub(crate) fn is_empty(&self) -> bool {
-        self.names.is_empty() && self.logs.is_empty() && !self.wants_memory
+        let wants = self.wants_memory || self.wants_residents;
+        self.names.is_empty() && self.logs.is_empty() && !wants
     }
 }
 
@@ -171,6 +174,12 @@ impl Graveyard {
 
     pub(crate) fn ask_for_memory(&self) {
         self.inner.lock().graves.wants_memory = true;
+        self.bell.notify_one();
+    }
+
+    /// Has housekeeping look which tables should be in memory.
+    pub(crate) fn ask_for_residents(&self) {
+        self.inner.lock().graves.wants_residents = true;
         self.bell.notify_one();
     }
 

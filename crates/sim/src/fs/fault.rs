@@ -371,6 +371,18 @@ impl RandomAccessFile for FaultReader {
         self.inner.len()
     }
 
+    fn keep_in_memory(&self) -> bool {
+        !self.gate.is_killed() && self.inner.keep_in_memory()
+    }
+
+    fn let_go(&self) {
+        self.inner.let_go();
+    }
+
+    fn is_in_memory(&self) -> bool {
+        self.inner.is_in_memory()
+    }
+
     fn path(&self) -> &Path {
         self.inner.path()
     }

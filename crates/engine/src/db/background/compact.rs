@@ -140,10 +140,18 @@ impl Core {
             Accepted::Move { job, .. } => *job,
             Accepted::Merge(job) => job.id,
         };
-        let ran = self.watch_job(|| match accepted {
-            Accepted::Move { job, closed, to } => self.run_move(job, &closed, to),
-            Accepted::Merge(job) => self.run_merge(&job, threads),
-        });
+        let ran = match accepted {
+            Accepted::Move { job, closed, to } => {
+                self.watch_job(|| self.run_move(job, &closed, to))
+            }
+            Accepted::Merge(job) => {
+                self.merges.fetch_add(1, Ordering::Relaxed);
+                self.let_residents_go();
+                let ran = self.watch_job(|| self.run_merge(&job, threads));
+                self.merges.fetch_sub(1, Ordering::Relaxed);
+                ran
+            }
+        };
         if ran.is_err() {
             self.state.lock().in_flight.end(id);
         }

@@ -1,10 +1,16 @@
 //! Housekeeping: removes the files that the graveyard names, closes those that it has, and prepares what writers will need.
 
 use crate::base::event::Event;
+use crate::base::sync::atomic::Ordering;
 use crate::db::core::Core;
 use crate::env::site::Site;
 use crate::format::filename::FileName;
 use crate::version::table_meta::Graves;
+
+/// A merge takes about so much memory.
+const MERGE_BYTES: usize = 3 << 20;
+/// A table of level 0 takes about so much: its filter, its index, and what will be read ahead of it when it is merged.
+const LEVEL0_TABLE_BYTES: usize = 256 << 10;
 
 impl Core {
     /// Removes files. One that cannot be removed stays, and the next open sweeps it: an orphan
@@ -31,6 +37,25 @@ impl Core {
             let _ = log.close(Site::WalClose); // Nothing in it is needed.
         }
         drop(graves.maps);
+        if graves.wants_residents {
+            self.tables.settle_residents(self.resident_bytes_max());
+        }
+    }
+
+    /// What tables may take in memory: what memtables and merges leave of it.
+    pub(crate) fn resident_bytes_max(&self) -> u64 {
+        let merges = self.merges.load(Ordering::Relaxed) as usize * MERGE_BYTES;
+        let level0 = self.level0_tables.load(Ordering::Relaxed) as usize * LEVEL0_TABLE_BYTES;
+        let others = self.memory.all_bytes() + merges + level0;
+        self.options.resident_bytes.saturating_sub(others) as u64
+    }
+
+    /// Called where memory is needed.
+    pub(crate) fn let_residents_go(&self) {
+        let bytes = self.tables.resident_bytes();
+        if bytes > 0 && bytes > self.resident_bytes_max() {
+            self.graveyard.ask_for_residents();
+        }
     }
 
     fn remove(&self, name: FileName, site: Site) -> crate::base::error::Result<()> {

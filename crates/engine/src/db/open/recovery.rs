@@ -21,7 +21,7 @@ use crate::db::background::seat::Seat;
 use crate::db::core::Core;
 use crate::db::open::files::{Files, check_logs, check_tables};
 use crate::db::open::wal_replay::{ReplaySettings, WalReplay};
-use crate::db::options::Options;
+use crate::db::options::{Background, Options};
 use crate::db::read::snapshot::SnapshotList;
 use crate::db::settings::Settings;
 use crate::db::state::{Floor, Logged, State};
@@ -35,6 +35,7 @@ use crate::env::fs::FileLock;
 use crate::env::site::Site;
 use crate::format::filename::FileNumber;
 use crate::memtable::{Inserter, MemTable, Pool};
+use crate::store::TableStore;
 use crate::store::local::LocalStore;
 use crate::store::table_cache::TableCache;
 use crate::version::Version;
@@ -191,12 +192,7 @@ pub(crate) fn assemble(
 ) -> Core {
     let fs = Arc::clone(&options.env.file_system);
     let store = Arc::new(LocalStore::new(fs, dir));
-    let tables = TableCache::new(
-        store.clone(),
-        settings.read.clone(),
-        Arc::clone(&settings.block_cache),
-        settings.open_tables_max,
-    );
+    let tables = table_cache(&options, &settings, store.clone(), &graveyard);
     let state = State {
         memtable: Logged { table: memtable, wal: FileNumber(0), start: SeqNo(1) },
         immutables: VecDeque::new(),
@@ -227,6 +223,7 @@ pub(crate) fn assemble(
         changed: Signal::default(),
         level0_tables: AtomicU64::new(0),
         backlog: Backlog::default(),
+        merges: AtomicU64::new(0),
         seat: Seat::default(),
         failed: AtomicBool::new(false),
         cancelled: AtomicBool::new(false),
@@ -243,6 +240,22 @@ pub(crate) fn assemble(
         options,
         settings,
     }
+}
+
+/// The open tables. Where there is housekeeping, it is rung for to keep some of them in memory.
+fn table_cache(
+    options: &Options,
+    settings: &Settings,
+    store: Arc<dyn TableStore>,
+    graveyard: &Arc<Graveyard>,
+) -> TableCache {
+    let blocks = Arc::clone(&settings.block_cache);
+    let tables = TableCache::new(store, settings.read.clone(), blocks, settings.open_tables_max);
+    if options.resident_bytes == 0 || options.background == Background::ByHand {
+        return tables;
+    }
+    let graveyard = Arc::clone(graveyard);
+    tables.with_ring(Arc::new(move || graveyard.ask_for_residents()))
 }
 
 /// Keeps logs of which a part was dropped: what no promise covers may still be worth salvaging.

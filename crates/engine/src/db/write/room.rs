@@ -74,6 +74,7 @@ impl Core {
         if let Some(processor) = self.env.threads.processor() {
             self.seat.note(processor, now, self.counters.batches_written.get());
         }
+        self.let_residents_go();
         if self.memory.runs_low() {
             self.graveyard.ask_for_memory();
         }

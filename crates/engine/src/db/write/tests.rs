@@ -9,6 +9,7 @@ use std::thread::{ThreadId, current, scope, yield_now};
 use super::*;
 use crate::db::handle::Db;
 use crate::db::options::{Background, Options};
+use crate::store::block_cache::BlockCache;
 use crate::{Comparator, Env};
 
 const KEY_OF_LEADER: &str = "k leader";
@@ -191,4 +192,45 @@ fn a_burst_goes_on_until_level_0_has_twenty_tables() {
         most = most.max(level0());
     }
     assert!((20..36).contains(&most), "{most}");
+}
+
+/// Tables that are read a lot are in memory, until memtables need the room; not if nobody wants it, nor by hand.
+#[test]
+fn tables_that_are_read_are_kept_in_memory() {
+    for (resident_bytes, background) in
+        [(1 << 20, Background::Lanes), (0, Background::Lanes), (1 << 20, Background::ByHand)]
+    {
+        let options = Options {
+            create_if_missing: true,
+            env: Env::memory(),
+            write_buffer_size: 256 << 10,
+            block_cache: Some(Arc::new(BlockCache::new(0))),
+            resident_bytes,
+            background,
+            ..Options::default()
+        };
+        let is_wanted = resident_bytes > 0 && background == Background::Lanes;
+        let db = Db::open("db", options).unwrap();
+        let fill = || {
+            for n in 0..4000_u32 {
+                db.put(n.to_be_bytes(), [7; 100]).unwrap();
+            }
+        };
+        fill();
+        db.compact_range(None, None).unwrap();
+        let tables = &db.core().tables;
+        for n in 0_u32.. {
+            assert!(db.get((n % 4000).to_be_bytes()).unwrap().is_some());
+            if n > 10_000 && (!is_wanted || tables.resident_bytes() > 0) {
+                break;
+            }
+        }
+        assert_eq!(tables.resident_bytes() > 0, is_wanted);
+        let usage = db.property("leveldb.approximate-memory-usage").unwrap();
+        assert!(usage.parse::<u64>().unwrap() >= tables.resident_bytes());
+        // A merge counts for more than all that they may have.
+        while tables.resident_bytes() > 0 {
+            fill();
+        }
+    }
 }

@@ -203,6 +203,7 @@ impl Readahead {
         }
         if self.buffered(handle.offset, len).is_none() {
             let wanted = if goes_on { self.reach(len) } else { len };
+            let wanted = if file.is_in_memory() { len } else { wanted };
             self.fill(file, handle.offset, (len, wanted))
                 .map_err(|error| error.in_file(file.path()))?;
         }

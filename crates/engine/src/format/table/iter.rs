@@ -124,6 +124,9 @@ impl TableIter {
     fn read(&mut self, index: usize, way: Way) -> Result<()> {
         let table = &*self.table;
         let handle = table.handle(index)?;
+        if self.options.ahead == Ahead::WhenSequential {
+            table.heat().note_read();
+        }
         let keeps = self.options.fill_cache && table.admits(index);
         let (id, content) =
             self.readahead.stored(table.file(), handle, self.options.verify.into())?;

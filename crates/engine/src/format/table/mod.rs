@@ -27,6 +27,7 @@ pub(crate) mod fetch;
 pub(crate) mod filter;
 pub(crate) mod filter_block;
 pub(crate) mod handle;
+pub(crate) mod heat;
 pub(crate) mod index;
 mod interval;
 pub(crate) mod iter;

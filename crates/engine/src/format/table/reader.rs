@@ -18,6 +18,7 @@ use crate::format::table::fetch::{self, Verify};
 use crate::format::table::filter::Filter;
 use crate::format::table::filter_block::FilterBlock;
 use crate::format::table::handle::BlockHandle;
+use crate::format::table::heat::{Heat, Ring};
 use crate::format::table::index::Index;
 use crate::format::table::iter::{ScanOptions, TableIter};
 use crate::format::table::key_buf::KeyBuf;
@@ -69,6 +70,7 @@ pub(crate) struct Table {
     filter_is_whole: bool,
     /// Instead of a filter in the file.
     late_filter: LateFilter,
+    heat: Heat,
     properties: Option<TableProperties>,
     metaindex_offset: u64,
 }
@@ -107,9 +109,16 @@ impl Table {
             index: parts.index,
             filter: parts.filter,
             late_filter: LateFilter::default(),
+            heat: Heat::default(),
             properties: parts.properties,
             metaindex_offset: parts.metaindex_offset,
         })
+    }
+
+    /// Its readers call `ring` when they have read so much that somebody should look.
+    pub(crate) fn with_ring(mut self, ring: Ring) -> Self {
+        self.heat = Heat::with_ring(ring);
+        self
     }
 
     /// Calls `found` with the first entry not less than `target`, an internal key. The caller
@@ -211,6 +220,7 @@ impl Table {
         found: impl FnOnce(&[u8], &[u8]) -> R,
     ) -> Result<Option<R>> {
         let handle = self.handle(index)?;
+        self.heat.note_read();
         peek::with_scratch(|scratch| {
             let Scratch { stored, block, key } = scratch;
             let (id, content) = fetch::fetch_stored(&*self.file, handle, verify, stored)?;
@@ -250,6 +260,7 @@ impl Table {
     /// The block from the file.
     fn read(&self, index: usize, options: GetOptions) -> Result<Arc<CachedBlock>> {
         let handle = self.handle(index)?;
+        self.heat.note_read();
         let mut bytes = spare::take();
         fetch::fetch(&*self.file, handle, options.verify.into(), &mut bytes)?;
         self.keep(index, bytes, options.fill_cache)
@@ -363,6 +374,10 @@ impl Table {
 
     pub(crate) fn file(&self) -> &dyn RandomAccessFile {
         &*self.file
+    }
+
+    pub(crate) fn heat(&self) -> &Heat {
+        &self.heat
     }
 
     pub(crate) fn order(&self) -> &InternalOrder {
