@@ -104,7 +104,11 @@ impl Bump {
         if bytes > self.next_chunk_bytes / 4 {
             return arena.grow(bytes);
         }
-        let chunk_bytes = self.next_chunk_bytes - size_of::<Chunk>();
+        let whole = match &arena.pool {
+            Some(pool) => pool.ready(self.next_chunk_bytes),
+            None => self.next_chunk_bytes,
+        };
+        let chunk_bytes = whole - size_of::<Chunk>();
         let memory = arena.grow(chunk_bytes);
         if let Some(pool) = &arena.pool {
             pool.watch_spares(arena.used_bytes());

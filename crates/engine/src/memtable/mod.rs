@@ -23,6 +23,7 @@ use crate::base::iter::InternalIterator;
 use crate::base::key::{SeqNo, ValueKind, pack_tag};
 use crate::base::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(crate) use pool::Pool;
+pub(crate) use skiplist::Leftovers;
 use skiplist::{Cursor, Entry, SkipList, Writer};
 
 /// The readers' side of a memtable.
@@ -123,6 +124,11 @@ impl MemTable {
 }
 
 impl Inserter {
+    /// Ends inserting, and hands out what may take a while to drop.
+    pub(crate) fn into_leftovers(self) -> Option<Leftovers> {
+        self.writer.into_leftovers()
+    }
+
     /// The table inserted into.
     pub(crate) fn table(&self) -> &Arc<MemTable> {
         &self.table

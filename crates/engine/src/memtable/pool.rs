@@ -96,10 +96,14 @@ impl Pool {
         self.chunks.lock().iter().filter(|piece| piece.bytes == HUGE_BYTES).count()
     }
 
+    /// Whether memtables are so large that spares are made for them.
+    fn is_stocked_up(&self) -> bool {
+        self.bytes_max > USED_BYTES_HUGE + SPARES * HUGE_BYTES
+    }
+
     /// Called where an arena that has handed out so much has taken a chunk.
     pub(super) fn watch_spares(&self, used: usize) {
-        let goes_on = self.bytes_max > USED_BYTES_HUGE + SPARES * HUGE_BYTES;
-        if goes_on && used >= USED_BYTES_SPARES && self.huge_chunks() < SPARES {
+        if self.is_stocked_up() && used >= USED_BYTES_SPARES && self.huge_chunks() < SPARES {
             self.is_low.store(true, Relaxed);
         }
     }
@@ -123,6 +127,13 @@ impl Pool {
     pub(super) fn take(&self, bytes: usize) -> Piece {
         self.lent_bytes.fetch_add(bytes, Relaxed);
         self.take_kept(bytes).unwrap_or_else(|| Piece::new(bytes))
+    }
+
+    /// The size to take instead of `bytes`: for a huge chunk that nobody has made ready, smaller ones. The
+    /// system makes their pages one by one, and not all at the cost of one put.
+    pub(super) fn ready(&self, bytes: usize) -> usize {
+        let is_missing = bytes == HUGE_BYTES && self.is_stocked_up() && self.huge_chunks() == 0;
+        if is_missing { CHUNK_BYTES_MAX } else { bytes }
     }
 
     fn take_kept(&self, bytes: usize) -> Option<Piece> {
@@ -225,6 +236,30 @@ mod tests {
             assert_eq!(asked > 0, stocks_up);
             assert!(!stocks_up || (huge..huge + SPARES + 2).contains(&taken), "{taken}");
         }
+    }
+
+    /// A writer must not wait for the system to make all pages of a huge chunk.
+    #[test]
+    fn without_a_spare_chunks_are_small() {
+        let pool = Pool::for_memtables_of(64 << 20);
+        assert_eq!(pool.ready(HUGE_BYTES), CHUNK_BYTES_MAX);
+        assert_eq!(pool.ready(CHUNK_BYTES_MIN), CHUNK_BYTES_MIN);
+        let (arena, mut bump) = Arena::new(Some(Arc::clone(&pool)));
+        let mut use_bytes = |bytes| {
+            let until = arena.used_bytes() + bytes;
+            while arena.used_bytes() < until {
+                // SAFETY: the two were made together.
+                unsafe { bump.allocate(&arena, CHUNK_BYTES_MIN / 4) };
+            }
+        };
+        use_bytes(USED_BYTES_HUGE + HUGE_BYTES);
+        pool.stock_up();
+        assert_eq!((pool.ready(HUGE_BYTES), pool.huge_chunks()), (HUGE_BYTES, SPARES));
+        use_bytes(SPARES * HUGE_BYTES);
+        assert_eq!(pool.huge_chunks(), 0);
+        use_bytes(HUGE_BYTES);
+        drop(arena);
+        assert_eq!(pool.huge_chunks(), SPARES, "no others were made");
     }
 
     #[test]

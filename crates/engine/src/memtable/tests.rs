@@ -136,6 +136,22 @@ fn only_a_table_that_is_searched_while_it_fills_is_indexed() {
 }
 
 /// A hundred entries come first, so that hints are in use when the awkward keys arrive.
+/// Housekeeping is to have what a writer would need a while to drop, and is not to be bothered with less.
+#[test]
+fn only_a_large_table_that_was_searched_leaves_something_behind() {
+    let leaves = |entries: u64, step: u64| {
+        let (_table, mut inserter) = MemTable::new(UserOrder::Bytewise, INDEXED, 1);
+        for number in 0..entries {
+            put(&mut inserter, 1 + number, &number.wrapping_mul(step).to_be_bytes(), b"");
+        }
+        inserter.into_leftovers().is_some()
+    };
+    let scattered = 0x9e37_79b9_7f4a_7c15;
+    assert!(leaves(2000, scattered));
+    assert!(!leaves(200, scattered));
+    assert!(!leaves(2000, 1), "found without a search");
+}
+
 #[test]
 fn keys_that_share_their_leading_bytes_are_told_apart() {
     let awkward: [&[u8]; 14] = [

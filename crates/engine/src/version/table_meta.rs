@@ -141,8 +141,8 @@ pub(crate) struct Graves {
     /// Logs to close that nobody needs. Of a file that is removed already, its close frees the memory and the disk space,
     /// which may take milliseconds.
     pub(crate) logs: Vec<Box<dyn WritableFile>>,
-    /// What logs were appended to by, and are no more.
-    pub(crate) maps: Vec<Box<dyn Send>>,
+    /// Memory that nobody needs: the maps by which full logs were appended to, and where writers of full memtables looked.
+    pub(crate) scraps: Vec<Box<dyn Send>>,
     /// Writers will need memory soon.
     pub(crate) wants_memory: bool,
     /// Somebody should see which tables are to be in memory.
@@ -150,7 +150,7 @@ pub(crate) struct Graves {
 }
 
 impl Graves {
-    /// Maps alone are not worth a thread's waking: a full log is flushed, and removed soon.
+    /// Scraps alone are not worth a thread's waking: a full log is flushed, and removed soon.
     pub(crate) fn is_empty(&self) -> bool {
         let wants = self.wants_memory || self.wants_residents;
         self.names.is_empty() && self.logs.is_empty() && !wants
@@ -184,8 +184,8 @@ impl Graveyard {
     }
 
     /// Waits for the next file to be removed or closed.
-    pub(crate) fn bury_map(&self, map: Box<dyn Send>) {
-        self.inner.lock().graves.maps.push(map);
+    pub(crate) fn bury_scrap(&self, scrap: Box<dyn Send>) {
+        self.inner.lock().graves.scraps.push(scrap);
     }
 
     /// What there is to do now.
@@ -313,13 +313,13 @@ mod tests {
     }
 
     #[test]
-    fn maps_wait_for_the_next_file() {
+    fn scraps_wait_for_the_next_file() {
         let graveyard = Graveyard::new();
         let map = Arc::new(());
-        graveyard.bury_map(Box::new(Arc::clone(&map)));
+        graveyard.bury_scrap(Box::new(Arc::clone(&map)));
         graveyard.bury(FileName::Current);
         let graves = graveyard.wait().unwrap();
-        assert_eq!((graves.names.len(), graves.maps.len()), (1, 1));
+        assert_eq!((graves.names.len(), graves.scraps.len()), (1, 1));
         drop(graves);
         assert_eq!(Arc::strong_count(&map), 1);
     }

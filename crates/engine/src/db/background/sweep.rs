@@ -36,7 +36,7 @@ impl Core {
         for mut log in graves.logs {
             let _ = log.close(Site::WalClose); // Nothing in it is needed.
         }
-        drop(graves.maps);
+        drop(graves.scraps);
         if graves.wants_residents {
             self.tables.settle_residents(self.resident_bytes_max());
         }

@@ -165,7 +165,9 @@ impl Core {
         let (table, inserter) = self.new_memtable();
         committer.let_go_of_flushed(self);
         self.leave_behind(std::mem::replace(&mut committer.wal, wal), &mut committer.older);
-        committer.inserter = inserter;
+        self.leave_to_housekeeping(
+            std::mem::replace(&mut committer.inserter, inserter).into_leftovers(),
+        );
         let mut state = self.state.lock();
         let start = committer.next_seqno;
         let fresh = Logged { table: Arc::clone(&table), wal: number, start };
@@ -178,8 +180,7 @@ impl Core {
         Ok(())
     }
 
-    /// Keeps the log of a full memtable for as long as it may have to be synced. By hand, housekeeping comes last, and may
-    /// not come for long: then nothing is left to it.
+    /// Keeps the log of a full memtable for as long as it may have to be synced.
     fn leave_behind(&self, mut wal: Wal, older: &mut Vec<Wal>) {
         if !wal.needs_sync() {
             let _ = wal.close(); // All of it is synced: a failing close loses nothing.
@@ -187,9 +188,14 @@ impl Core {
         }
         let map = wal.end_appends();
         older.push(wal);
-        match map {
-            Some(map) if !self.runs_by_hand() => self.graveyard.bury_map(map),
-            map => drop(map),
+        self.leave_to_housekeeping(map);
+    }
+
+    /// Has what takes a while to drop dropped elsewhere. By hand, housekeeping comes last, and may not come for long: then here.
+    fn leave_to_housekeeping(&self, scrap: Option<impl Send + 'static>) {
+        match scrap {
+            Some(scrap) if !self.runs_by_hand() => self.graveyard.bury_scrap(Box::new(scrap)),
+            scrap => drop(scrap),
         }
     }
 

@@ -16,6 +16,9 @@ use crate::memtable::skiplist::node::Header;
 /// Entries of a block.
 const BLOCK_ENTRIES: usize = if cfg!(any(test, loom)) { 8 } else { 128 };
 
+/// So many take a tenth of a millisecond to drop.
+const LARGE_BLOCKS: usize = if cfg!(any(test, loom)) { 100 } else { 1000 };
+
 pub(super) struct Finder {
     /// The first hint of each block.
     firsts: Vec<u64>,
@@ -46,6 +49,11 @@ impl Finder {
             blocks: vec![Block::new()],
             behind_last: Place { block: 0, at: 0 },
         }
+    }
+
+    /// Whether there is much to drop.
+    pub(super) fn is_large(&self) -> bool {
+        self.blocks.len() >= LARGE_BLOCKS
     }
 
     /// Behind all nodes that are before a target. Where hints do not tell, `is_before` does.

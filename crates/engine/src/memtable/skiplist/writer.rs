@@ -53,6 +53,12 @@ struct Position {
 // SAFETY: the pointers of `position` and `indexing` lead into the list that the writer shares, which is `Sync`.
 unsafe impl Send for Writer {}
 
+/// What a writer leaves behind, to be dropped.
+pub(crate) struct Leftovers(#[expect(dead_code, reason = "it is there to be dropped")] Finder);
+
+// SAFETY: nobody follows its pointers any more.
+unsafe impl Send for Leftovers {}
+
 impl Writer {
     /// Of an empty list that was made with `bump`.
     pub(super) fn new(list: Arc<Shared>, bump: Bump, indexing: Indexing, seed: u64) -> Self {
@@ -71,6 +77,11 @@ impl Writer {
             last_tag: 0,
             indexing,
         }
+    }
+
+    /// Ends inserting. To drop what is left of a large list takes a millisecond.
+    pub(in crate::memtable) fn into_leftovers(self) -> Option<Leftovers> {
+        self.position.finder.filter(Finder::is_large).map(Leftovers)
     }
 
     /// Inserts an entry; false if one with the same user key and tag is there already.
