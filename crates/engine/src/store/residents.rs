@@ -71,11 +71,14 @@ impl Residents {
         }
     }
 
-    /// False if the system refuses; it is not asked for more again.
+    /// False if the system refuses; it is not asked for so much again.
     fn take_in(&mut self, candidate: &Candidate<'_>) -> bool {
         let bytes = self.bytes + candidate.bytes();
-        if bytes > self.bytes_possible || !candidate.table.file().keep_in_memory() {
-            self.bytes_possible = self.bytes_possible.min(self.bytes);
+        if bytes > self.bytes_possible {
+            return false;
+        }
+        if !candidate.table.file().keep_in_memory() {
+            self.bytes_possible = bytes - 1;
             return false;
         }
         self.bytes = bytes;
@@ -119,39 +122,68 @@ impl<'a> Candidate<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
     use super::*;
     use crate::base::comparator::{InternalOrder, UserOrder};
+    use crate::base::error::Result;
     use crate::base::key::{InternalKey, SeqNo, ValueKind};
     use crate::env::Env;
+    use crate::env::fs::RandomAccessFile;
     use crate::env::site::Site;
     use crate::format::filename::FileNumber;
     use crate::format::table::compress::Compression;
     use crate::format::table::{ReadSettings, TableBuilder, TableSettings};
     use crate::store::block_cache::BlockCache;
 
-    /// Tables with so many entries of a hundred bytes each.
-    fn tables<const N: usize>(entries: [u64; N]) -> [Arc<Table>; N] {
-        let fs = Env::memory().file_system;
+    /// A file of which the system keeps nothing in memory; how often it was asked.
+    struct Refused(Arc<dyn RandomAccessFile>, AtomicU32);
+
+    impl RandomAccessFile for Refused {
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+            self.0.read_at(buf, offset)
+        }
+        fn len(&self) -> u64 {
+            self.0.len()
+        }
+        fn keep_in_memory(&self) -> bool {
+            self.1.fetch_add(1, Relaxed);
+            false
+        }
+        fn path(&self) -> &Path {
+            self.0.path()
+        }
+    }
+
+    fn table(file: Arc<dyn RandomAccessFile>) -> Arc<Table> {
         let order = InternalOrder::new(UserOrder::Bytewise);
+        let read = ReadSettings { order, filter: None, check_places: true };
+        Arc::new(Table::open(file, read, Arc::new(BlockCache::new(0))).unwrap())
+    }
+
+    fn tables<const N: usize>(entries: [u64; N]) -> [Arc<Table>; N] {
+        entries.map(|entries| table(file(entries)))
+    }
+
+    /// A table with so many entries of a hundred bytes each.
+    fn file(entries: u64) -> Arc<dyn RandomAccessFile> {
+        let fs = Env::memory().file_system;
         let settings = TableSettings {
-            order: order.clone(),
+            order: InternalOrder::new(UserOrder::Bytewise),
             block_bytes: 4096,
             restart_interval: 16,
             compression: Compression::None,
             filter: None,
         };
-        entries.map(|entries| {
-            let file = fs.create("table".as_ref(), Site::TableCreate).unwrap();
-            let mut builder = TableBuilder::new(file, FileNumber(1), settings.clone());
-            for number in 0..entries {
-                let key = InternalKey::new(&number.to_be_bytes(), SeqNo(1), ValueKind::Value);
-                builder.add(key.as_bytes(), &[7; 100]).unwrap();
-            }
-            builder.finish().unwrap();
-            let read = ReadSettings { order: order.clone(), filter: None, check_places: true };
-            let file = fs.open("table".as_ref()).unwrap();
-            Arc::new(Table::open(file, read, Arc::new(BlockCache::new(0))).unwrap())
-        })
+        let file = fs.create("table".as_ref(), Site::TableCreate).unwrap();
+        let mut builder = TableBuilder::new(file, FileNumber(1), settings);
+        for number in 0..entries {
+            let key = InternalKey::new(&number.to_be_bytes(), SeqNo(1), ValueKind::Value);
+            builder.add(key.as_bytes(), &[7; 100]).unwrap();
+        }
+        builder.finish().unwrap();
+        fs.open("table".as_ref()).unwrap()
     }
 
     /// Reads so many blocks of each.
@@ -234,14 +266,18 @@ mod tests {
     }
 
     #[test]
-    fn a_system_that_refuses_is_not_asked_for_more() {
-        let tables = tables([1000, 1000, 1000]);
-        let size = tables[0].file().len();
-        let mut residents = Residents { bytes_possible: size + size / 2, ..Residents::default() };
-        read(&tables, &[100, 200, 300]);
-        residents.settle(&tables, u64::MAX);
-        assert_eq!(in_memory(&tables), [false, false, true]);
-        assert_eq!(residents.bytes_possible, size);
+    fn a_system_that_refuses_is_not_asked_for_so_much_again() {
+        let refused = Arc::new(Refused(file(1000), AtomicU32::new(0)));
+        let [hot, small] = tables([1000, 500]);
+        let tables = [hot, table(refused.clone()), small];
+        let mut residents = Residents::default();
+        for _ in 0..3 {
+            read(&tables, &[900, 600, 200]);
+            residents.settle(&tables, u64::MAX);
+            assert_eq!(in_memory(&tables), [true, false, true], "what is less may be had");
+            assert_eq!(residents.bytes(), tables[0].file().len() + tables[2].file().len());
+            assert_eq!(refused.1.load(Relaxed), 1);
+        }
     }
 
     #[test]
