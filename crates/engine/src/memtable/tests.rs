@@ -135,7 +135,6 @@ fn only_a_table_that_is_searched_while_it_fills_is_indexed() {
     }
 }
 
-/// A hundred entries come first, so that hints are in use when the awkward keys arrive.
 /// Housekeeping is to have what a writer would need a while to drop, and is not to be bothered with less.
 #[test]
 fn only_a_large_table_that_was_searched_leaves_something_behind() {
@@ -152,6 +151,7 @@ fn only_a_large_table_that_was_searched_leaves_something_behind() {
     assert!(!leaves(2000, 1), "found without a search");
 }
 
+/// A hundred entries come first, so that hints are in use when the awkward keys arrive.
 #[test]
 fn keys_that_share_their_leading_bytes_are_told_apart() {
     let awkward: [&[u8]; 14] = [

@@ -183,7 +183,7 @@ impl Graveyard {
         self.bell.notify_one();
     }
 
-    /// Waits for the next file to be removed or closed.
+    /// Takes memory to let go of, whenever there is something else to do.
     pub(crate) fn bury_scrap(&self, scrap: Box<dyn Send>) {
         self.inner.lock().graves.scraps.push(scrap);
     }
