@@ -1,19 +1,19 @@
 //! A log file that is written through memory maps: an append is a copy into the page cache, with no
 //! call to the system. Made by [`create`] where that is as safe as writing.
 //!
-//! **Windows.** A part of the file is mapped at a time, from the page with the log's end on. Its blocks
-//! are allocated first: a store into a hole would end the process if the disk is full. What does not
-//! fit in the window is written with a call, and the next window begins behind it; so is everything
-//! once a window cannot be had, and what is long, for which a call costs less than the faults of its pages.
-//! Windows grow, so that a small log takes little space.
+//! **Spans and steps.** A long span of the file's offsets is mapped at a time, far past its end, which takes addresses and no
+//! memory. It is made ready in steps: a step gets its blocks, for a store into a hole would end the process if the disk is full,
+//! and then its pages. Steps are short, so that no single append pays for much, and ask for nothing that another thread
+//! keeps the whole process from; of what was written long ago the pages are given back. What is long is written with a
+//! call, which costs less than the faults of its pages; so is everything once there is no span, or no room, to be had.
 //!
 //! **Death of the process.** What was copied is the kernel's and stays. A record begins with its header,
 //! which stands in eight bytes; they are stored last, in one piece, and without them the rest does not
 //! count. So an append of one record is there whole or not at all; what a call writes may be there in part, from its
 //! beginning on.
 //!
-//! **Invariant.** The window lies within the file: only this value changes its length, and only to
-//! grow it, until the window is gone or nobody stores into it any more. (Who truncates somebody's log under them ends their process, as
+//! **Invariant.** What is ready lies within the file: only this value changes its length, and only to
+//! grow it, until the span is gone or nobody stores into it any more. (Who truncates somebody's log under them ends their process, as
 //! with LevelDB's maps of tables.)
 #![expect(unsafe_code, reason = "memory maps, and stores into them")]
 
@@ -34,12 +34,16 @@ use crate::base::error::{Error, Result};
 use crate::env::fs::WritableFile;
 use crate::env::site::Site;
 
-/// Windows begin at multiples of this, the largest page of the systems we know.
+/// Spans and steps begin and end at multiples of this, the largest page of the systems we know.
 const PAGE_BYTES: u64 = 64 << 10;
-const WINDOW_BYTES_MIN: u64 = PAGE_BYTES;
-const WINDOW_BYTES_MAX: u64 = 512 << 10;
-/// Written at a time, in whose folios the page cache then has them.
-static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
+const SPAN_BYTES: u64 = 16 << 20;
+/// A step of memory that was never used before takes a fifth of a millisecond, where the host of a machine has to find it.
+const STEP_BYTES: u64 = 32 << 10;
+/// Of a log that is synced: each step has the next sync note its blocks in the file system's journal.
+const SYNCED_STEP_BYTES_MAX: u64 = 512 << 10;
+/// Pages are given back when they are so many: they count as the process's memory.
+const BEHIND_BYTES: u64 = 512 << 10;
+static ZEROS: [u8; STEP_BYTES as usize] = [0; STEP_BYTES as usize];
 /// What is longer is cheaper to write: a call, against two faults for each of its pages.
 const STORED_BYTES_MAX: usize = 16 << 10;
 /// File systems that write in place, by their numbers in `statfs`: ext2 to ext4, XFS, tmpfs. Elsewhere a
@@ -49,14 +53,17 @@ const WRITE_IN_PLACE: [i64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 /// Takes a new, empty file, open to read and write.
 pub(super) fn create(file: File, path: &Path) -> MappedLog {
     let is_safe = fstatfs(&file).is_ok_and(|found| WRITE_IN_PLACE.contains(&found.f_type));
+    // Now, for once the log is written to, others are at work on what was before it, and ask for maps as well.
+    let span = if is_safe { Span::map(&file, 0).ok() } else { None };
     MappedLog {
         file: Some(file),
         path: path.to_owned(),
-        window: None,
+        may_map: span.is_some(),
+        span,
         end: 0,
         allocated: 0,
-        next_window_bytes: is_safe.then_some(WINDOW_BYTES_MIN),
         was_synced: false,
+        synced_step_bytes: STEP_BYTES,
     }
 }
 
@@ -64,15 +71,17 @@ pub(super) struct MappedLog {
     /// `None` once closed.
     file: Option<File>,
     path: PathBuf,
-    window: Option<Window>,
+    span: Option<Span>,
     /// Where the next append goes.
     end: u64,
     /// The file's length; behind `end` it holds zeros.
     allocated: u64,
-    /// `None` when no more windows are to be had.
-    next_window_bytes: Option<u64>,
-    /// Since the window was mapped.
+    /// False when no more is to be had.
+    may_map: bool,
+    /// Since the last step.
     was_synced: bool,
+    /// Steps between syncs grow, so that a small log takes little space.
+    synced_step_bytes: u64,
 }
 
 impl MappedLog {
@@ -80,42 +89,63 @@ impl MappedLog {
         self.file.as_ref().expect("no call follows close")
     }
 
-    /// What is too long to be stored, leaves no room in the window, or has none.
+    /// What is too long to be stored, or finds no room that is ready.
     #[cold]
-    fn append_by_call(&mut self, data: &[u8]) -> io::Result<()> {
+    fn append_slowly(&mut self, data: &[u8]) -> io::Result<()> {
+        if data.len() <= STORED_BYTES_MAX && self.may_map {
+            self.make_room(data.len() as u64).unwrap_or_else(|_| {
+                // All goes on by calls.
+                self.may_map = false;
+                self.span = None;
+            });
+            if self.store(data) {
+                return Ok(());
+            }
+        }
         self.open_file().write_all_at(data, self.end)?;
         self.end += data.len() as u64;
         self.allocated = self.allocated.max(self.end);
-        if self.window.as_ref().is_some_and(|window| window.has(self.end)) {
-            return Ok(());
-        }
-        self.window = None;
-        if data.len() <= STORED_BYTES_MAX
-            && let Some(bytes) = self.next_window_bytes
-        {
-            let start = self.end - self.end % PAGE_BYTES;
-            // Without a window all goes on as before, by calls.
-            self.window = self.map(start, bytes).ok();
-            let wider = (2 * bytes).min(WINDOW_BYTES_MAX);
-            self.next_window_bytes = self.window.is_some().then_some(wider);
-        }
         Ok(())
     }
 
-    fn map(&mut self, start: u64, bytes: u64) -> io::Result<Window> {
+    #[inline]
+    fn store(&mut self, data: &[u8]) -> bool {
+        let Some(span) = &mut self.span else { return false };
+        let fits = span.store(data, self.end);
+        self.end += if fits { data.len() as u64 } else { 0 };
+        fits
+    }
+
+    /// Makes the next step of the file ready, with so many bytes behind its end at least.
+    fn make_room(&mut self, bytes: u64) -> io::Result<()> {
         let file = self.file.as_ref().expect("no call follows close");
-        self.allocated = self.allocated.max(start + bytes);
-        fallocate(file, FallocateFlags::empty(), start, bytes)?;
-        // Large folios are cheaper to make and to map, but a sync writes all of one that was stored into.
-        if !std::mem::take(&mut self.was_synced) {
-            write_zeros(file, self.end..start + bytes)?;
+        let needed = self.end + bytes;
+        let page = self.end - self.end % PAGE_BYTES;
+        let mut span = match self.span.take().filter(|span| needed <= span.end()) {
+            Some(span) => span,
+            None => Span::map(file, page)?,
+        };
+        span.give_back(page);
+        let from = span.ready.max(page);
+        let step_bytes = if self.was_synced { self.synced_step_bytes } else { STEP_BYTES };
+        let until = (from + step_bytes).max(needed.next_multiple_of(STEP_BYTES)).min(span.end());
+        self.allocated = self.allocated.max(until);
+        if std::mem::take(&mut self.was_synced) {
+            // A sync writes all of a folio that was stored into: zeros would bring large ones.
+            fallocate(file, FallocateFlags::empty(), from, until - from)?;
+            self.synced_step_bytes = (2 * step_bytes).min(SYNCED_STEP_BYTES_MAX);
+        } else {
+            // Blocks are set aside for what is written; and large folios are cheaper to make and to map.
+            write_zeros(file, from.max(self.end)..until)?;
         }
-        Window::map(file, start, bytes)
+        span.make_ready(from, until);
+        self.span = Some(span);
+        Ok(())
     }
 
     /// Cuts off what was allocated in vain. A log may keep it: readers pass over zeros.
     fn shrink(&mut self) {
-        self.window = None;
+        self.span = None;
         if let Some(file) = self.file.take()
             && self.allocated > self.end
         {
@@ -127,14 +157,10 @@ impl MappedLog {
 impl WritableFile for MappedLog {
     #[inline]
     fn append(&mut self, data: &[u8], _: Site) -> Result<()> {
-        if data.len() <= STORED_BYTES_MAX
-            && let Some(window) = &mut self.window
-            && window.store(data, self.end)
-        {
-            self.end += data.len() as u64;
+        if data.len() <= STORED_BYTES_MAX && self.store(data) {
             return Ok(());
         }
-        self.append_by_call(data).map_err(|cause| Error::io("append", &self.path, cause))
+        self.append_slowly(data).map_err(|cause| Error::io("append", &self.path, cause))
     }
 
     fn sync(&mut self, _: Site) -> Result<()> {
@@ -144,10 +170,10 @@ impl WritableFile for MappedLog {
         synced.map_err(|cause| Error::io("sync", &self.path, cause))
     }
 
-    /// Hands out the window: its pages count as the process's memory.
+    /// Hands out the span: its pages count as the process's memory, and to unmap them takes a while.
     fn end_appends(&mut self) -> Option<Box<dyn Send>> {
-        let window = self.window.take()?;
-        Some(Box::new(window))
+        let span = self.span.take()?;
+        Some(Box::new(span))
     }
 
     fn close(&mut self, _: Site) -> Result<()> {
@@ -173,54 +199,79 @@ fn write_zeros(file: &File, range: Range<u64>) -> io::Result<()> {
 }
 
 /// A mapped part of a file.
-struct Window {
+struct Span {
     memory: NonNull<u8>,
     bytes: usize,
     /// Its place in the file.
     start: u64,
+    /// Up to this place of the file it may be stored into. Never behind its end.
+    ready: u64,
+    /// Pages before this place were given back.
+    kept: u64,
 }
 
 // SAFETY: the memory belongs to the value, on whichever thread it is.
-unsafe impl Send for Window {}
+unsafe impl Send for Span {}
 
-impl Window {
-    fn map(file: &File, start: u64, bytes: u64) -> io::Result<Self> {
-        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+impl Span {
+    fn map(file: &File, start: u64) -> io::Result<Self> {
+        let bytes = usize::try_from(SPAN_BYTES).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the system chooses fresh addresses; nothing of ours is there.
         let memory =
             unsafe { mmap(ptr::null_mut(), bytes, access, MapFlags::SHARED, file, start)? };
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let window = Window { memory, bytes, start };
-        window.populate();
-        Ok(window)
+        Ok(Span { memory, bytes, start, ready: start, kept: start })
     }
 
-    /// Whether an offset of the file lies within.
-    fn has(&self, at: u64) -> bool {
-        at < self.start + self.bytes as u64
+    fn end(&self) -> u64 {
+        self.start + self.bytes as u64
     }
 
-    /// Makes all pages, writable and dirty, at once: one by one they cost a fault or two each, and twice what they cost
-    /// together. The first sync of a window then writes all of it; those that follow find blocks that were written before,
-    /// and leave the file system nothing to note in its journal.
-    fn populate(&self) {
+    /// Where a place of the file lies, which must be within, and how many bytes follow up to another.
+    fn range(&self, from: u64, until: u64) -> (NonNull<u8>, usize) {
+        assert!(self.start <= from && from <= until && until <= self.end());
+        // SAFETY: within the map, as was just checked.
+        let memory = unsafe { self.memory.add((from - self.start) as usize) };
+        (memory, (until - from) as usize)
+    }
+
+    /// The file is as long as that by now. Makes all pages, writable and dirty, at once: one by one they cost a fault or two
+    /// each, and twice what they cost together. The first sync then writes all of them; those that follow find blocks that
+    /// were written before, and leave the file system nothing to note in its journal.
+    fn make_ready(&mut self, from: u64, until: u64) {
+        self.ready = until;
+        let (memory, bytes) = self.range(from, until);
         #[cfg(target_os = "linux")]
         // SAFETY: the memory is ours, and this changes none of its bytes. Systems that do not know it do nothing.
-        let _ =
-            unsafe { madvise(self.memory.as_ptr().cast(), self.bytes, Advice::LinuxPopulateWrite) };
+        let _ = unsafe { madvise(memory.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) };
+        #[cfg(not(target_os = "linux"))]
+        let _ = (memory, bytes);
+    }
+
+    /// Gives the pages before a place of the file back, once they are many. They stay in the system's cache.
+    fn give_back(&mut self, until: u64) {
+        if until < self.kept + BEHIND_BYTES {
+            return;
+        }
+        let (memory, bytes) = self.range(self.kept, until);
+        #[cfg(target_os = "linux")]
+        // SAFETY: the memory is ours; of a file's shared map this changes no byte that is read.
+        let _ = unsafe { madvise(memory.as_ptr().cast(), bytes, Advice::LinuxDontNeed) };
+        #[cfg(not(target_os = "linux"))]
+        let _ = (memory, bytes);
+        self.kept = until;
     }
 
     /// Stores `data` at the offset `at` of the file, unless it does not fit.
     #[inline]
     fn store(&mut self, data: &[u8], at: u64) -> bool {
-        let from = (at - self.start) as usize;
-        if data.len() > self.bytes - from {
+        if at + data.len() as u64 > self.ready {
             return false;
         }
-        // SAFETY: `from` and the length of `data` lie within the window, as was just checked; it is
-        // mapped until the value is dropped, and borrowed mutably here.
-        unsafe { store_head_last(self.memory.add(from), data) };
+        // SAFETY: what is ready lies within the map and the file, and `at` behind its start: nothing is appended
+        // before it. It is mapped until the value is dropped, and borrowed mutably here.
+        unsafe { store_head_last(self.memory.add((at - self.start) as usize), data) };
         true
     }
 }
@@ -271,7 +322,7 @@ fn leading_zeros(data: &[u8]) -> usize {
     }
 }
 
-impl Drop for Window {
+impl Drop for Span {
     fn drop(&mut self) {
         // SAFETY: mapped by `map` with this length, and nobody else knows the memory.
         let _ = unsafe { munmap(self.memory.as_ptr().cast(), self.bytes) };
@@ -305,6 +356,40 @@ mod tests {
                 assert!(place == data, "{payload} bytes at {offset}");
             }
         }
+    }
+
+    /// Across steps and spans, with syncs and long appends between.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "as the module above")]
+    fn a_long_log_holds_what_was_appended() {
+        let path = std::env::temp_dir().join(format!("log-{}", std::process::id()));
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        let mut log = create(file, &path);
+        // Whatever the folder's file system: it lasts for as long as the test does.
+        log.span = Span::map(log.open_file(), 0).ok();
+        log.may_map = log.span.is_some();
+        let (mut expected, mut given_back) = (Vec::new(), 0);
+        for number in 0_usize.. {
+            let bytes = match number % 100 {
+                99 => 300_000,
+                rest => number * 7919 % (STORED_BYTES_MAX / 100 * (rest + 1)),
+            };
+            let data: Vec<u8> = (1..=bytes).map(|at| (at ^ number) as u8).collect();
+            log.append(&data, Site::WalAppend).unwrap();
+            expected.extend(data);
+            if number % 1000 < 100 {
+                log.sync(Site::WalSync).unwrap();
+            }
+            given_back += log.span.as_ref().map_or(0, |span| u64::from(span.kept > span.start));
+            if expected.len() as u64 > 2 * SPAN_BYTES {
+                break;
+            }
+        }
+        assert!(log.may_map && given_back > 100, "{given_back}");
+        log.close(Site::WalClose).unwrap();
+        let found = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(found == expected);
     }
 
     #[test]
