@@ -8,12 +8,17 @@
 //! copies all the same: from pages that were in memory a moment ago.
 #![expect(unsafe_code, reason = "memory maps, and copies from them")]
 
+use std::ffi::c_void;
 use std::fs::File;
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap, munlock, munmap};
+
+/// Locked and unlocked at a time: a call keeps other threads from the map of the process's memory, a writer among them that
+/// asks for some. A multiple of all systems' pages.
+const PART_BYTES: usize = if cfg!(test) { 8 << 10 } else { 256 << 10 };
 
 /// A file that may be kept in memory.
 #[derive(Default)]
@@ -87,20 +92,30 @@ impl Map {
     /// Reads all pages in, and has them stay.
     fn lock(&self) -> bool {
         // SAFETY: the memory is ours, and this changes none of its bytes.
-        let locked = unsafe { mlock(self.memory.as_ptr().cast(), self.bytes) };
-        if locked.is_err() {
+        let is_locked = self.parts().all(|(part, bytes)| unsafe { mlock(part, bytes) }.is_ok());
+        if !is_locked {
             self.unlock(); // A part may be.
         }
-        locked.is_ok()
+        is_locked
     }
 
     /// The pages stay in the system's cache, but no longer count as ours.
     fn unlock(&self) {
-        let memory = self.memory.as_ptr().cast();
-        // SAFETY: the memory is ours; of a file's shared map this changes no byte that is read.
-        let _ = unsafe { munlock(memory, self.bytes) };
-        // SAFETY: as above.
-        let _ = unsafe { madvise(memory, self.bytes, Advice::LinuxDontNeed) };
+        for (part, bytes) in self.parts() {
+            // SAFETY: the memory is ours; of a file's shared map this changes no byte that is read.
+            let _ = unsafe { munlock(part, bytes) };
+            // SAFETY: as above.
+            let _ = unsafe { madvise(part, bytes, Advice::LinuxDontNeed) };
+        }
+    }
+
+    /// All of the memory, bit by bit.
+    fn parts(&self) -> impl Iterator<Item = (*mut c_void, usize)> {
+        (0..self.bytes).step_by(PART_BYTES).map(|at| {
+            // SAFETY: within the map.
+            let part = unsafe { self.memory.add(at) };
+            (part.as_ptr().cast(), PART_BYTES.min(self.bytes - at))
+        })
     }
 }
 
