@@ -88,7 +88,7 @@ impl Cache for BlockCache {
     fn clear(&self, shelf: &Shelf) {
         for place in (0..shelf.places()).filter(|place| shelf.is_filled(*place)) {
             if let Some(shard) = self.shard(hash_of(shelf, place)) {
-                shard.change(|queue| queue.remove(shelf, place));
+                drop(shard.change(|queue| queue.remove(shelf, place)));
             }
         }
     }
@@ -132,17 +132,19 @@ impl Shard {
 
     fn keep(&self, shelf: &Arc<Shelf>, place: usize, block: Arc<CachedBlock>) {
         if block.charge() <= self.capacity && place < shelf.places() {
-            self.change(|queue| {
+            drop(self.change(|queue| {
                 queue.insert(shelf, place, block);
-                queue.evict_down_to(self.capacity);
-            });
+                queue.evict_down_to(self.capacity)
+            }));
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Queue)) {
+    /// Hands out what is to be dropped: others would wait for the lock and for whoever gives memory back at the same time.
+    fn change<T>(&self, change: impl FnOnce(&mut Queue) -> T) -> T {
         let mut queue = self.queue.lock();
-        change(&mut queue);
+        let changed = change(&mut queue);
         self.is_full.store(queue.weight >= self.capacity / 8 * 7, Relaxed);
+        changed
     }
 }
 
@@ -174,16 +176,18 @@ impl Queue {
         }
     }
 
-    fn remove(&mut self, shelf: &Shelf, place: usize) {
-        if let Some(block) = shelf.take(place) {
-            self.weight -= block.note();
-            self.blocks -= 1;
-            self.drop_empty_places();
-        }
+    fn remove(&mut self, shelf: &Shelf, place: usize) -> Option<Arc<CachedBlock>> {
+        let block = shelf.take(place)?;
+        self.weight -= block.note();
+        self.blocks -= 1;
+        self.drop_empty_places();
+        Some(block)
     }
 
-    fn evict_down_to(&mut self, capacity: u64) {
+    /// Mostly one goes, which is returned.
+    fn evict_down_to(&mut self, capacity: u64) -> Option<Arc<CachedBlock>> {
         let mut reprieves = REPRIEVES_MAX;
+        let mut gone = None;
         while self.weight > capacity
             && let Some(filled) = self.line.pop_front()
         {
@@ -196,10 +200,11 @@ impl Queue {
                     reprieves -= 1;
                     self.line.push_back(filled);
                 }
-                Some(_) => self.remove(&filled.shelf, filled.place),
+                Some(_) => gone = self.remove(&filled.shelf, filled.place),
                 None => {}
             }
         }
+        gone
     }
 
     /// Places of closed tables must not pile up where nothing is evicted.
