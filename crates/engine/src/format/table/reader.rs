@@ -279,14 +279,10 @@ impl Table {
     pub(crate) fn keep(
         &self,
         index: usize,
-        mut bytes: Vec<u8>,
+        bytes: Vec<u8>,
         fill_cache: bool,
     ) -> Result<Arc<CachedBlock>> {
-        // The cache counts the memory that a block holds: a spare one may be far too large.
-        if fill_cache && bytes.capacity() > 2 * bytes.len() {
-            bytes.shrink_to_fit();
-        }
-        let block = Block::new(bytes)
+        let block = Block::new(if fill_cache { spare::fit(bytes) } else { bytes })
             .and_then(|block| self.check_place(index, &block).map(|()| block))
             .map_err(|error| self.in_block(error, index))?;
         let cached = Arc::new(CachedBlock::new(block));

@@ -23,13 +23,14 @@ mod pack;
 use std::ptr;
 
 use crate::base::coding::Reader;
+use crate::format::table::spare;
 
 pub(crate) use pack::Packer;
 
 /// The longest copy. Short ones are done as long ones.
 const SLACK: usize = 64;
 /// What may be written behind the end: a copy of a short pattern ends in a piece of 16.
-const ROOM: usize = SLACK + 16;
+pub(super) const ROOM: usize = SLACK + 16;
 /// What the fast loop wants of the input: a tag, a length of four bytes, and a copy.
 const FAST_BYTES: usize = 1 + 4 + SLACK;
 
@@ -51,8 +52,7 @@ impl<'a> Unpacker<'a> {
     pub(crate) fn start(stored: &'a [u8], bytes_max: usize, out: &mut Vec<u8>) -> Option<Self> {
         let mut reader = Reader::new(stored);
         let len = usize::try_from(reader.varint32()?).ok().filter(|len| *len <= bytes_max)?;
-        out.clear();
-        out.reserve(len + ROOM);
+        spare::make_room(out, len + ROOM);
         Some(Unpacker { rest: reader.rest(), len })
     }
 

@@ -5,10 +5,16 @@
 use std::cell::RefCell;
 
 use crate::base::sync::thread_local;
+use crate::format::table::snappy::ROOM as ROOM_BYTES;
 
 /// Buffers kept by each thread, and the size of the largest worth keeping.
 const BUFFERS_MAX: usize = 8;
 const BUFFER_BYTES_MAX: usize = 64 << 10;
+
+/// Sizes are multiples of it, so that blocks of about the same size fit in each other's memory.
+const GRAIN_BYTES: usize = 128;
+/// What a buffer may have more than it needs to stay with a block.
+const LOOSE_BYTES: usize = 2 * GRAIN_BYTES;
 
 thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
@@ -17,6 +23,27 @@ thread_local! {
 /// A buffer with any content, possibly none.
 pub(super) fn take() -> Vec<u8> {
     SPARE.with(|spare| spare.borrow_mut().pop()).unwrap_or_default()
+}
+
+/// Empties a buffer that is to hold so many bytes. One that is too small is not made larger but anew: a vector grows to twice
+/// its size, and the cache would hold as many blocks less.
+pub(super) fn make_room(buffer: &mut Vec<u8>, bytes: usize) {
+    buffer.clear();
+    if buffer.capacity() < bytes {
+        *buffer = Vec::with_capacity(bytes.next_multiple_of(GRAIN_BYTES));
+    }
+}
+
+/// For a block that stays: the cache counts the memory that it holds, and a spare buffer may be far too large.
+pub(super) fn fit(buffer: Vec<u8>) -> Vec<u8> {
+    if buffer.capacity() <= buffer.len() + ROOM_BYTES + LOOSE_BYTES {
+        return buffer;
+    }
+    let mut fitting = Vec::new();
+    make_room(&mut fitting, buffer.len() + ROOM_BYTES);
+    fitting.extend_from_slice(&buffer);
+    give(buffer);
+    fitting
 }
 
 /// Keeps a buffer for [`take`].
