@@ -34,7 +34,8 @@ pub(super) fn make_room(buffer: &mut Vec<u8>, bytes: usize) {
     }
 }
 
-/// For a block that stays: the cache counts the memory that it holds, and a spare buffer may be far too large.
+/// For a block that stays: the cache counts the memory that it holds, and a spare buffer may be far too large. What is left is
+/// enough to unpack a block of the same size into, once this one is gone.
 pub(super) fn fit(buffer: Vec<u8>) -> Vec<u8> {
     if buffer.capacity() <= buffer.len() + ROOM_BYTES + LOOSE_BYTES {
         return buffer;
@@ -63,6 +64,32 @@ pub(super) fn give(buffer: Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_small_buffer_does_not_grow_to_twice_its_size() {
+        let mut buffer = Vec::with_capacity(4200);
+        buffer.push(1);
+        make_room(&mut buffer, 4200);
+        assert_eq!((buffer.len(), buffer.capacity()), (0, 4200), "it has the room");
+        make_room(&mut buffer, 4201);
+        assert!((4201..4201 + 2 * GRAIN_BYTES).contains(&buffer.capacity()), "{buffer:?}");
+    }
+
+    #[test]
+    fn what_stays_takes_little_more_than_it_needs() {
+        while take().capacity() > 0 {}
+        for (len, capacity) in [(4096, 4096), (4096, 4400), (4096, 4500), (4096, 9000), (1, 4096)] {
+            let mut buffer = Vec::with_capacity(capacity);
+            buffer.resize(len, 7);
+            let fitting = fit(buffer);
+            assert_eq!(fitting, vec![7; len]);
+            assert!(fitting.capacity() <= len + ROOM_BYTES + LOOSE_BYTES, "{len} {capacity}");
+            let is_tight = capacity <= len + ROOM_BYTES + LOOSE_BYTES;
+            let spared = take().capacity();
+            assert_eq!(spared, if is_tight { 0 } else { capacity }, "what was too large is spared");
+            assert!(is_tight || fitting.capacity() >= len + ROOM_BYTES);
+        }
+    }
 
     #[test]
     fn keeps_a_few_of_moderate_size() {
