@@ -30,7 +30,7 @@ pub(crate) use pack::Packer;
 /// The longest copy. Short ones are done as long ones.
 const SLACK: usize = 64;
 /// What may be written behind the end: a copy of a short pattern ends in a piece of 16.
-pub(super) const ROOM: usize = SLACK + 16;
+const ROOM: usize = SLACK + 16;
 /// What the fast loop wants of the input: a tag, a length of four bytes, and a copy.
 const FAST_BYTES: usize = 1 + 4 + SLACK;
 

@@ -5,7 +5,6 @@
 use std::cell::RefCell;
 
 use crate::base::sync::thread_local;
-use crate::format::table::snappy::ROOM as ROOM_BYTES;
 
 /// Buffers kept by each thread, and the size of the largest worth keeping.
 const BUFFERS_MAX: usize = 8;
@@ -13,8 +12,8 @@ const BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// Sizes are multiples of it, so that blocks of about the same size fit in each other's memory.
 const GRAIN_BYTES: usize = 128;
-/// What a buffer may have more than it needs to stay with a block.
-const LOOSE_BYTES: usize = 2 * GRAIN_BYTES;
+/// What a buffer may have more than a block's bytes to stay with it.
+const LOOSE_BYTES: usize = 3 * GRAIN_BYTES;
 
 thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
@@ -34,14 +33,14 @@ pub(super) fn make_room(buffer: &mut Vec<u8>, bytes: usize) {
     }
 }
 
-/// For a block that stays: the cache counts the memory that it holds, and a spare buffer may be far too large. What is left is
-/// enough to unpack a block of the same size into, once this one is gone.
+/// For a block that stays: the cache counts the memory that it holds, and a spare buffer may be far too large. A little is
+/// left, for who unpacks a block of the same size into it later writes behind the end.
 pub(super) fn fit(buffer: Vec<u8>) -> Vec<u8> {
-    if buffer.capacity() <= buffer.len() + ROOM_BYTES + LOOSE_BYTES {
+    if buffer.capacity() <= buffer.len() + LOOSE_BYTES {
         return buffer;
     }
     let mut fitting = Vec::new();
-    make_room(&mut fitting, buffer.len() + ROOM_BYTES);
+    make_room(&mut fitting, buffer.len() + GRAIN_BYTES);
     fitting.extend_from_slice(&buffer);
     give(buffer);
     fitting
@@ -83,11 +82,10 @@ mod tests {
             buffer.resize(len, 7);
             let fitting = fit(buffer);
             assert_eq!(fitting, vec![7; len]);
-            assert!(fitting.capacity() <= len + ROOM_BYTES + LOOSE_BYTES, "{len} {capacity}");
-            let is_tight = capacity <= len + ROOM_BYTES + LOOSE_BYTES;
+            assert!(fitting.capacity() <= len + LOOSE_BYTES, "{len} {capacity}");
+            let is_tight = capacity <= len + LOOSE_BYTES;
             let spared = take().capacity();
             assert_eq!(spared, if is_tight { 0 } else { capacity }, "what was too large is spared");
-            assert!(is_tight || fitting.capacity() >= len + ROOM_BYTES);
         }
     }
 
