@@ -75,6 +75,23 @@ fn a_log_that_is_appended_to_no_more_is_not_mapped() {
 
 #[test]
 #[cfg(target_os = "linux")]
+fn a_long_log_takes_little_memory() {
+    let world = World::posix();
+    let name = world.at("f").display().to_string();
+    let mut log = world.fs.create_log(&world.at("f"), Site::WalCreate).unwrap();
+    for _ in 0..8000 {
+        log.append(&[7; 1000], Site::WalAppend).unwrap();
+    }
+    let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let parts =
+        maps.split(&name).skip(1).flat_map(|map| map.lines().find(|l| l.starts_with("Rss:")));
+    let kib: u64 =
+        parts.map(|l| l.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()).sum();
+    assert!(kib <= 1024, "{kib} KiB");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
 fn a_full_disk_is_told_apart() {
     let full = Path::new("/dev/full");
     let mut file = Env::posix().file_system.create(full, Site::WalCreate).unwrap();
