@@ -12,5 +12,6 @@ pub(crate) mod iter;
 pub(crate) mod key;
 pub(crate) mod merging;
 pub(crate) mod metrics;
+pub(crate) mod prefetch;
 pub(crate) mod slot;
 pub(crate) mod sync;

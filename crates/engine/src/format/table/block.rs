@@ -20,12 +20,12 @@ use crate::base::coding::Reader;
 use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::key::{TAG_BYTES, split};
+use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
 use crate::format::table::key_buf::KeyBuf;
 use crate::format::table::matcher::{Matcher, Side};
 use crate::format::table::spare;
 
 const RESTART_BYTES: usize = size_of::<u32>();
-const CACHE_LINE_BYTES: usize = 64;
 
 pub(crate) struct Block {
     bytes: Vec<u8>,
@@ -106,6 +106,14 @@ impl Block {
     #[inline]
     pub(super) fn from(&self, at: usize) -> &[u8] {
         self.bytes.get(at..).unwrap_or_default()
+    }
+
+    /// Asks for an entry that is far from the one at hand.
+    #[inline]
+    pub(super) fn hint_entry(&self, at: usize) {
+        if let Some(byte) = self.bytes.get(at) {
+            prefetch(byte);
+        }
     }
 
     /// Brings an entry near the processor, or the beginning of a long one: all its lines at once.

@@ -70,6 +70,12 @@ impl BlockIter {
         !matches!(self.block, Held::Nothing)
     }
 
+    /// Whether what it goes over is whole, and has no more entries than lie between two restart points.
+    #[inline]
+    pub(super) fn has_few_entries(&self) -> bool {
+        matches!(&self.block, Held::Whole(cached) if cached.block.restarts() <= 1)
+    }
+
     /// Lets go of the block. Returns what a partial one was lent.
     pub(crate) fn take_block(&mut self) -> Vec<u8> {
         self.invalidate();
@@ -131,6 +137,7 @@ impl BlockIter {
             return Ok(());
         };
         let entry = block.entry_at(at).ok_or_else(bad_entry)?;
+        block.hint_entry(entry.value.end); // This one's value is long, or it is the block's first.
         block.rebuild_key(&entry, &mut self.key)?;
         self.stand_on(at, entry.value);
         Ok(())

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use crate::base::comparator::InternalOrder;
 use crate::base::error::Result;
+use crate::base::prefetch::prefetch_span;
 use crate::base::sync::{OnceLock, SwapOption};
 use crate::format::table::block::{Block, Entry};
 use crate::format::table::directory::Directory;
@@ -15,6 +16,9 @@ use crate::format::table::key_buf::KeyBuf;
 
 /// A block is given a directory when it is used for this time: what that saves has about paid for it then.
 const USES_TO_DIRECTORY: u8 = 4;
+
+/// An `Arc` counts its holders in front of what they hold.
+const COUNTS_BYTES: usize = 2 * size_of::<usize>();
 
 /// A block as caches hold it: verified, uncompressed, its content never changing.
 pub struct CachedBlock {
@@ -136,6 +140,23 @@ impl Shelf {
         place: usize,
     ) -> Option<impl Deref<Target = Option<Arc<CachedBlock>>> + use<>> {
         Some(self.places.get(place)?.load())
+    }
+
+    /// Asks for a block, without its bytes.
+    #[inline]
+    pub(super) fn hint_block(&self, place: usize) {
+        if let Some(Some(block)) = self.look(place).as_deref() {
+            let start = Arc::as_ptr(block).cast::<u8>().wrapping_sub(COUNTS_BYTES);
+            prefetch_span(start, COUNTS_BYTES + size_of::<CachedBlock>());
+        }
+    }
+
+    /// Asks for the first entry of a block that is near.
+    #[inline]
+    pub(super) fn hint_entries(&self, place: usize) {
+        if let Some(Some(block)) = self.look(place).as_deref() {
+            block.block.hint_entry(0);
+        }
     }
 
     /// Whether a block lies at a place.

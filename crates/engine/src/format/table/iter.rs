@@ -169,9 +169,20 @@ impl TableIter {
     fn skip_forward(&mut self) -> Result<()> {
         while !self.entries.valid() && self.entries.has_block() {
             self.load(self.index + 1, Way::Forward)?;
+            self.hint_ahead();
             self.entries.seek_to_first().map_err(|error| self.placed(error))?;
         }
         Ok(())
+    }
+
+    /// Asks for what a scan meets next, if it is cached. Where blocks hold few entries, most of a step is to wait for memory:
+    /// for a block, and for its entries.
+    #[inline]
+    fn hint_ahead(&self) {
+        if self.entries.has_few_entries() {
+            self.table.shelf().hint_block(self.index + 2);
+            self.table.shelf().hint_entries(self.index + 1);
+        }
     }
 
     /// The end of [`next_with_head`](InternalIterator::next_with_head) where the block has ended.

@@ -271,6 +271,10 @@ impl Table {
         self.cache.admits(&self.shelf, index)
     }
 
+    pub(super) fn shelf(&self) -> &Shelf {
+        &self.shelf
+    }
+
     pub(crate) fn cached(&self, index: usize) -> Option<Arc<CachedBlock>> {
         self.shelf.get(index)
     }

@@ -9,10 +9,11 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 
+use crate::base::prefetch::prefetch;
 use crate::base::sync::lockless::AtomicPtr;
 use crate::base::sync::lockless::Ordering::Relaxed;
 use crate::memtable::skiplist::buckets::{self, Buckets, Looked};
-use crate::memtable::skiplist::node::{self, Header, Node};
+use crate::memtable::skiplist::node::{Header, Node};
 use crate::memtable::skiplist::{Shared, SkipList};
 
 /// At every so many insertions the writer looks for searches.
@@ -65,7 +66,7 @@ impl Index {
     pub(super) fn bucket(&self, user: &[u8]) -> Option<&AtomicPtr<Header>> {
         let bucket = self.buckets.get()?.of(user);
         // Its miss then passes during the search of the list.
-        node::prefetch(bucket);
+        prefetch(bucket);
         Some(bucket)
     }
 }

@@ -28,16 +28,16 @@ use std::slice;
 
 use crate::base::comparator::Comparator;
 use crate::base::key::{TAG_BYTES, split};
+#[cfg(not(loom))]
+use crate::base::prefetch::prefetch_span;
 use crate::base::sync::lockless::Ordering::{Acquire, Relaxed, Release};
 use crate::base::sync::lockless::{AtomicPtr, AtomicU64};
 use crate::memtable::arena::{Arena, Bump};
 use crate::memtable::window::UNKNOWN;
 
-#[cfg(not(loom))]
-const LINE_BYTES: usize = 64;
 /// A key and a value of a hundred bytes. Longer values are read on in order, as processors foresee.
 #[cfg(not(loom))]
-const PREFETCHED_LINES: usize = 3;
+const PREFETCHED_BYTES: usize = 192;
 
 /// What the list stores.
 #[derive(Clone, Copy, Default)]
@@ -169,7 +169,7 @@ impl<'a> Node<'a> {
         // SAFETY: the caller's promise.
         if let Some(second) = unsafe { self.next(0).0.and_then(|next| next.next(0).0) } {
             let start = second.0.as_ptr().cast::<Link>().wrapping_sub(1).cast::<u8>();
-            (0..PREFETCHED_LINES).for_each(|line| prefetch(start.wrapping_add(line * LINE_BYTES)));
+            prefetch_span(start, PREFETCHED_BYTES);
         }
     }
 
@@ -253,18 +253,6 @@ impl<'a> Node<'a> {
             Ordering::Greater => false,
         }
     }
-}
-
-/// Brings memory near, before it is looked at. A hint, of any address.
-#[inline]
-pub(super) fn prefetch<T>(at: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: it reads nothing that the program sees, and fails on no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
-    }
-    let _ = at;
 }
 
 impl PartialEq for Node<'_> {
