@@ -16,8 +16,8 @@ use crate::format::table::spare;
 /// Scratch memory larger than this is given back after use.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 /// A scan's first block is read alone: most scans are content with it. Who goes on mostly wants more than one, so that
-/// readahead starts with this, ..
-const SPAN_BYTES_MIN: usize = 8 << 10;
+/// readahead starts with this, four blocks of those that users have most, ..
+const SPAN_BYTES_MIN: usize = 10 << 10;
 /// .. and doubles up to this.
 pub(crate) const SPAN_BYTES_MAX: usize = 128 << 10;
 
@@ -157,7 +157,7 @@ impl Readahead {
 
     /// A block was had without a read.
     pub(crate) fn pass_over(&mut self, handle: BlockHandle) {
-        self.expected = handle.offset.saturating_add(handle.size) + TRAILER_BYTES as u64;
+        self.expected = handle.end();
     }
 
     /// As the free function [`fetch`].
@@ -167,7 +167,7 @@ impl Readahead {
         handle: BlockHandle,
         verify: Verify,
     ) -> Result<Vec<u8>> {
-        let (id, content) = self.stored(file, handle, verify)?;
+        let (id, content) = self.stored(file, handle, verify, |bytes| bytes)?;
         let unpacked = self.unpack(id, content, Vec::new());
         unpacked.map_err(|error| error.at(handle.offset).in_file(file.path()))
     }
@@ -188,12 +188,14 @@ impl Readahead {
         handle.offset == self.expected
     }
 
-    /// Has a block as it is stored in the buffer, checked: its type byte, and where its content lies there.
+    /// Has a block as it is stored in the buffer, checked: its type byte, and where its content lies there. `useful` tells how
+    /// many of the bytes that might be read from the block's beginning on are worth it.
     pub(crate) fn stored(
         &mut self,
         file: &dyn RandomAccessFile,
         handle: BlockHandle,
         verify: Verify,
+        useful: impl FnOnce(usize) -> usize,
     ) -> Result<(u8, Range<usize>)> {
         let len = stored_bytes(file, handle)?;
         let goes_on = self.follows(handle) || self.ahead != Ahead::WhenSequential;
@@ -202,7 +204,7 @@ impl Readahead {
             self.span = 0;
         }
         if self.buffered(handle.offset, len).is_none() {
-            let wanted = if goes_on { self.reach(len) } else { len };
+            let wanted = if goes_on { useful(self.reach(len)).max(len) } else { len };
             let wanted = if file.is_in_memory() { len } else { wanted };
             self.fill(file, handle.offset, (len, wanted))
                 .map_err(|error| error.in_file(file.path()))?;

@@ -38,6 +38,12 @@ impl BlockHandle {
         Some(BlockHandle { offset: reader.varint64()?, size: reader.varint64()? })
     }
 
+    /// Where the trailer ends of a block that is known to lie within its file.
+    #[inline]
+    pub(crate) fn end(self) -> u64 {
+        self.offset.saturating_add(self.size).saturating_add(TRAILER_BYTES as u64)
+    }
+
     /// Where the block's trailer ends, if that is not past `file_bytes`. Checked before anything
     /// is allocated for a block.
     #[inline]

@@ -90,6 +90,16 @@ impl Index {
         self.handles.get(index).copied().ok_or_else(bad_index)
     }
 
+    /// Of so many bytes from a block's beginning on, those that are of whole blocks.
+    pub(crate) fn whole_blocks(&self, index: usize, bytes: usize) -> Option<usize> {
+        let rest = self.handles.get(index..)?;
+        let start = rest.first()?.offset;
+        // One by one: neighbours lie in one line of the processor's cache, where a search would miss it often.
+        let ends = rest.iter().map_while(|handle| handle.end().checked_sub(start));
+        let last = ends.take_while(|end| *end <= bytes as u64).last()?;
+        usize::try_from(last).ok()
+    }
+
     /// True if an internal key surely lies behind the separator before the block, and before its own.
     /// False if only the keys themselves can tell.
     #[inline]

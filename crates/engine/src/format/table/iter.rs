@@ -128,8 +128,10 @@ impl TableIter {
             table.heat().note_read();
         }
         let keeps = self.options.fill_cache && table.admits(index);
-        let (id, content) =
-            self.readahead.stored(table.file(), handle, self.options.verify.into())?;
+        // A block that is cut by the end of what is read would be read again.
+        let useful = |bytes| table.index().whole_blocks(index, bytes).unwrap_or(bytes);
+        let verify = self.options.verify.into();
+        let (id, content) = self.readahead.stored(table.file(), handle, verify, useful)?;
         let unpacked = spare::take();
         let whole = if id == compress::SNAPPY && !keeps && self.may_stop_within(way) {
             let lent = self.readahead.lend();

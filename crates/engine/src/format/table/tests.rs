@@ -28,6 +28,7 @@ use crate::format::table::iter::ScanOptions;
 use crate::format::table::reader::{GetOptions, ReadSettings, Table};
 use crate::format::table::verify::verify;
 
+mod ahead;
 mod heat;
 mod hostile;
 mod partial;
@@ -35,13 +36,13 @@ mod partial;
 /// The tables' own.
 const NUMBER: FileNumber = FileNumber(7);
 
-/// A file's bytes, shared between its writer and its readers; counts reads.
+/// A file's bytes, shared between its writer and its readers; counts reads, and the bytes read.
 #[derive(Clone)]
-pub(super) struct Bytes(Arc<(Mutex<Vec<u8>>, AtomicUsize)>);
+pub(super) struct Bytes(Arc<(Mutex<Vec<u8>>, AtomicUsize, AtomicUsize)>);
 
 impl Bytes {
     pub(super) fn new(bytes: Vec<u8>) -> Self {
-        Bytes(Arc::new((Mutex::new(Rank::Leaf, bytes), AtomicUsize::new(0))))
+        Bytes(Arc::new((Mutex::new(Rank::Leaf, bytes), AtomicUsize::new(0), AtomicUsize::new(0))))
     }
 
     pub(super) fn to_vec(&self) -> Vec<u8> {
@@ -50,6 +51,10 @@ impl Bytes {
 
     fn reads(&self) -> usize {
         self.0.1.load(Relaxed)
+    }
+
+    fn bytes_read(&self) -> usize {
+        self.0.2.load(Relaxed)
     }
 }
 
@@ -73,6 +78,7 @@ impl RandomAccessFile for Bytes {
         let bytes = self.0.0.lock();
         let rest = bytes.get(offset as usize..).unwrap_or_default();
         let len = rest.len().min(buf.len());
+        self.0.2.fetch_add(len, Relaxed);
         buf[..len].copy_from_slice(&rest[..len]);
         Ok(len)
     }
@@ -383,30 +389,6 @@ fn what_was_read_once_is_not_read_again() {
         iter.next().unwrap();
     }
     assert_eq!(file.reads(), 4, "a merge reads ahead");
-}
-
-#[test]
-fn the_sources_of_a_merge_share_what_is_read_ahead() {
-    let order = &orders()[0];
-    let plain = TableSettings { compression: Compression::None, ..settings(order) };
-    let value = vec![b'v'; 900];
-    let entries: Entries =
-        (0..1000).map(|i| entry(format!("{i:06}"), 1, value.as_slice())).collect();
-    let (file, _) = build(&plain, &entries);
-    let table = open(&plain, &file).unwrap();
-    let reads_of_one_of = |sources| {
-        let (before, mut iter) = (file.reads(), table.iter(ScanOptions::for_merge(sources)));
-        iter.seek_to_first().unwrap();
-        while iter.valid() {
-            iter.next().unwrap();
-        }
-        file.reads() - before
-    };
-    let [one, six, many, hundreds] = [1, 6, 36, 400].map(reads_of_one_of);
-    assert_eq!((one, six), (8, 8), "128 KiB each");
-    // Of 21 KiB each, in whole blocks, the rest of the last read anew.
-    assert!((43..60).contains(&many), "{many}");
-    assert!((57..90).contains(&hundreds), "{hundreds}: 16 KiB at least");
 }
 
 /// LevelDB's two estimates, with its tolerances.
