@@ -23,7 +23,6 @@ use crate::base::iter::InternalIterator;
 use crate::base::key::{SeqNo, ValueKind, pack_tag};
 use crate::base::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(crate) use pool::Pool;
-pub(crate) use skiplist::Leftovers;
 use skiplist::{Cursor, Entry, SkipList, Writer};
 
 /// The readers' side of a memtable.
@@ -124,9 +123,9 @@ impl MemTable {
 }
 
 impl Inserter {
-    /// Ends inserting, and hands out what may take a while to drop.
-    pub(crate) fn into_leftovers(self) -> Option<Leftovers> {
-        self.writer.into_leftovers()
+    /// Ends another one, and has its memory.
+    pub(crate) fn succeed(&mut self, other: Inserter) {
+        self.writer.succeed(other.writer);
     }
 
     /// The table inserted into.

@@ -38,7 +38,6 @@ use buckets::Looked;
 use indexing::{Index, Indexing};
 pub(super) use node::Entry;
 use node::{Header, Node, Target};
-pub(crate) use writer::Leftovers;
 pub(super) use writer::Writer;
 
 /// Levels of the tallest node: with one node in four reaching the next level, enough for 16 million

@@ -135,20 +135,32 @@ fn only_a_table_that_is_searched_while_it_fills_is_indexed() {
     }
 }
 
-/// Housekeeping is to have what a writer would need a while to drop, and is not to be bothered with less.
 #[test]
-fn only_a_large_table_that_was_searched_leaves_something_behind() {
-    let leaves = |entries: u64, step: u64| {
-        let (_table, mut inserter) = MemTable::new(UserOrder::Bytewise, INDEXED, 1);
-        for number in 0..entries {
-            put(&mut inserter, 1 + number, &number.wrapping_mul(step).to_be_bytes(), b"");
-        }
-        inserter.into_leftovers().is_some()
-    };
+fn the_memory_of_a_finder_goes_to_the_next_table() {
     let scattered = 0x9e37_79b9_7f4a_7c15;
-    assert!(leaves(2000, scattered));
-    assert!(!leaves(200, scattered));
-    assert!(!leaves(2000, 1), "found without a search");
+    let fill = |inserter: &mut Inserter, entries: u64, step: u64| {
+        for number in 0..entries {
+            put(inserter, 1 + number, &number.wrapping_mul(step).to_be_bytes(), b"");
+        }
+    };
+    let successor_of = |ended| {
+        let (_table, mut inserter) = MemTable::new(UserOrder::Bytewise, INDEXED, 1);
+        inserter.succeed(ended);
+        inserter
+    };
+    let (_table, mut first) = MemTable::new(UserOrder::Bytewise, INDEXED, 1);
+    fill(&mut first, 2000, scattered);
+    let mut second = successor_of(first);
+    let blocks = second.writer.spare_blocks();
+    assert!(blocks >= 250, "{blocks} of eight entries");
+    fill(&mut second, 1000, scattered);
+    assert_eq!(second.writer.spare_blocks(), 0, "in use");
+    let mut third = successor_of(second);
+    assert!((125..blocks).contains(&third.writer.spare_blocks()), "what was not needed is gone");
+    // A table that does without a finder keeps them for one that does not.
+    let kept = third.writer.spare_blocks();
+    fill(&mut third, 2000, 1);
+    assert_eq!(successor_of(third).writer.spare_blocks(), kept);
 }
 
 /// A hundred entries come first, so that hints are in use when the awkward keys arrive.

@@ -165,9 +165,8 @@ impl Core {
         let (table, inserter) = self.new_memtable();
         committer.let_go_of_flushed(self);
         self.leave_behind(std::mem::replace(&mut committer.wal, wal), &mut committer.older);
-        self.leave_to_housekeeping(
-            std::mem::replace(&mut committer.inserter, inserter).into_leftovers(),
-        );
+        let ended = std::mem::replace(&mut committer.inserter, inserter);
+        committer.inserter.succeed(ended);
         let mut state = self.state.lock();
         let start = committer.next_seqno;
         let fresh = Logged { table: Arc::clone(&table), wal: number, start };

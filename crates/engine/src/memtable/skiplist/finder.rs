@@ -16,14 +16,12 @@ use crate::memtable::skiplist::node::Header;
 /// Entries of a block.
 const BLOCK_ENTRIES: usize = if cfg!(any(test, loom)) { 8 } else { 128 };
 
-/// So many take a tenth of a millisecond to drop.
-const LARGE_BLOCKS: usize = if cfg!(any(test, loom)) { 100 } else { 1000 };
-
 pub(super) struct Finder {
     /// The first hint of each block.
     firsts: Vec<u64>,
     #[expect(clippy::vec_box, reason = "a block is large, and to part one moves all that follow")]
     blocks: Vec<Box<Block>>,
+    spares: Spares,
     /// Where it has looked or inserted last: behind the node that was found or inserted.
     behind_last: Place,
 }
@@ -35,6 +33,13 @@ struct Block {
     nodes: [Option<NonNull<Header>>; BLOCK_ENTRIES],
 }
 
+/// Blocks of a finder that has ended, for the next one: of the heap a writer would have to ask for them one by one, and
+/// now and then the heap of the kernel, which keeps it waiting while others have the process's map of memory.
+#[derive(Default)]
+pub(super) struct Spares(
+    #[expect(clippy::vec_box, reason = "as a finder has them")] Vec<Box<Block>>,
+);
+
 /// In front of an entry, or behind the last one of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
@@ -43,17 +48,18 @@ pub(super) struct Place {
 }
 
 impl Finder {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(mut spares: Spares) -> Self {
         Finder {
             firsts: vec![0],
-            blocks: vec![Block::new()],
+            blocks: vec![spares.take()],
+            spares,
             behind_last: Place { block: 0, at: 0 },
         }
     }
 
-    /// Whether there is much to drop.
-    pub(super) fn is_large(&self) -> bool {
-        self.blocks.len() >= LARGE_BLOCKS
+    /// Ends it. What it had no use for is dropped.
+    pub(super) fn into_spares(self) -> Spares {
+        Spares(self.blocks)
     }
 
     /// Behind all nodes that are before a target. Where hints do not tell, `is_before` does.
@@ -117,7 +123,8 @@ impl Finder {
     fn make_room(&mut self, Place { block, at }: Place) -> Place {
         // Keys that come in order fill their blocks.
         let kept = if at == BLOCK_ENTRIES { at } else { BLOCK_ENTRIES / 2 };
-        let behind = self.blocks[block].split(kept);
+        let mut behind = self.spares.take();
+        self.blocks[block].split(kept, &mut behind);
         self.firsts.insert(block + 1, behind.hints[0]);
         self.blocks.insert(block + 1, behind);
         match at.checked_sub(kept) {
@@ -130,6 +137,20 @@ impl Finder {
     pub(super) fn append(&mut self, hint: u64, node: (NonNull<Header>, usize)) {
         let block = self.blocks.len() - 1;
         self.insert(Place { block, at: self.blocks[block].len }, hint, node);
+    }
+}
+
+impl Spares {
+    /// One without entries.
+    fn take(&mut self) -> Box<Block> {
+        let Some(mut block) = self.0.pop() else { return Block::new() };
+        (block.len, block.nodes[0]) = (0, None);
+        block
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 }
 
@@ -156,15 +177,13 @@ impl Block {
         self.len += 1;
     }
 
-    /// Takes out all behind the first `kept` entries.
-    fn split(&mut self, kept: usize) -> Box<Block> {
-        let mut behind = Block::new();
+    /// Moves all behind the first `kept` entries to an empty one.
+    fn split(&mut self, kept: usize, behind: &mut Block) {
         behind.len = self.len - kept;
         behind.hints[..behind.len].copy_from_slice(&self.hints[kept..self.len]);
         behind.heights[..behind.len].copy_from_slice(&self.heights[kept..self.len]);
         behind.nodes[..behind.len].copy_from_slice(&self.nodes[kept..self.len]);
         self.len = kept;
-        behind
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::base::comparator::{BytewiseComparator, Comparator, UserOrder};
 use crate::base::sync::lockless::Ordering::{Relaxed, Release};
 use crate::memtable::arena::Bump;
-use crate::memtable::skiplist::finder::{Finder, Place};
+use crate::memtable::skiplist::finder::{Finder, Place, Spares};
 use crate::memtable::skiplist::indexing::{self, Indexing};
 use crate::memtable::skiplist::node::{Entry, Header, Node, Target};
 use crate::memtable::skiplist::{BRANCHING, HEIGHT_MAX, Shared};
@@ -46,18 +46,15 @@ struct Position {
     /// I3 holds for the levels below this one.
     reach: usize,
     finder: Option<Finder>,
+    /// For the next finder.
+    spares: Spares,
     /// For keys that were not next in order, since the last count.
     searches: u64,
 }
 
-// SAFETY: the pointers of `position` and `indexing` lead into the list that the writer shares, which is `Sync`.
+// SAFETY: the pointers of `position` and `indexing` lead into the list that the writer shares, which is `Sync`. Those of
+// spare blocks may lead anywhere; nobody follows them.
 unsafe impl Send for Writer {}
-
-/// What a writer leaves behind, to be dropped.
-pub(crate) struct Leftovers(#[expect(dead_code, reason = "it is there to be dropped")] Finder);
-
-// SAFETY: nobody follows its pointers any more.
-unsafe impl Send for Leftovers {}
 
 impl Writer {
     /// Of an empty list that was made with `bump`.
@@ -67,6 +64,7 @@ impl Writer {
                 splice: [list.head; HEIGHT_MAX],
                 reach: HEIGHT_MAX,
                 finder: None,
+                spares: Spares::default(),
                 searches: 0,
             },
             list,
@@ -79,9 +77,15 @@ impl Writer {
         }
     }
 
-    /// Ends inserting. To drop what is left of a large list takes a millisecond.
-    pub(in crate::memtable) fn into_leftovers(self) -> Option<Leftovers> {
-        self.position.finder.filter(Finder::is_large).map(Leftovers)
+    /// Ends another writer, for what memory it had for itself.
+    pub(in crate::memtable) fn succeed(&mut self, other: Writer) {
+        let Position { finder, spares, .. } = other.position;
+        self.position.spares = finder.map_or(spares, Finder::into_spares);
+    }
+
+    #[cfg(test)]
+    pub(in crate::memtable) fn spare_blocks(&self) -> usize {
+        self.position.spares.len()
     }
 
     /// Inserts an entry; false if one with the same user key and tag is there already.
@@ -144,7 +148,11 @@ impl Writer {
         if !pays {
             self.position.finder = None;
         } else if has_moved || self.position.finder.is_none() {
-            self.position.finder = Some(self.make_finder());
+            let spares = match self.position.finder.take() {
+                Some(finder) => finder.into_spares(),
+                None => std::mem::take(&mut self.position.spares),
+            };
+            self.position.finder = Some(self.make_finder(spares));
         }
     }
 
@@ -172,9 +180,9 @@ impl Writer {
         true
     }
 
-    fn make_finder(&self) -> Finder {
+    fn make_finder(&self, spares: Spares) -> Finder {
         let list = &*self.list;
-        let mut finder = Finder::new();
+        let mut finder = Finder::new(spares);
         // The next node of each level; one that is next at several has all these links.
         let head = list.node(list.head);
         let mut upcoming: [Option<Node<'_>>; FOUND_LEVELS] =
@@ -213,7 +221,7 @@ impl Position {
         list: &Shared,
         (target, height): (Target<'_>, usize),
     ) -> Option<Place> {
-        let Position { splice, reach, finder, searches } = self;
+        let Position { splice, reach, finder, searches, .. } = self;
         let is_before = |node| list.node(node).is_before(order, target);
         let place = if list.is_behind(splice[0], order, target) {
             let place = finder.as_ref().map(Finder::behind_last);
