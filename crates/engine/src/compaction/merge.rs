@@ -29,7 +29,8 @@ pub(crate) fn run_part(job: &Job, context: &JobContext<'_>, part: &Part) -> Resu
     write_part(job, context, (part, &mut inputs(job, context)?))
 }
 
-/// Makes outputs of parts, in order, the job's, and all names durable (rule R1). After an error nothing of it is left.
+/// Makes outputs of parts, in order, the job's, and all names durable (rule R1), and opens the tables: so no reader has to,
+/// and inputs do not go before what replaces them has shown that it can be read. After an error nothing of it is left.
 pub(crate) fn join(job: &Job, context: &JobContext<'_>, parts: Vec<Output>) -> Result<Output> {
     let mut all = Output { bytes_read: job.input_bytes(), ..Output::default() };
     for part in parts {
@@ -38,9 +39,17 @@ pub(crate) fn join(job: &Job, context: &JobContext<'_>, parts: Vec<Output>) -> R
         all.entries_dropped += part.entries_dropped;
     }
     if !all.tables.is_empty() {
-        context.store.sync_names().inspect_err(|_| discard(context, &all))?;
+        let named = context.store.sync_names();
+        named.and_then(|()| open(context, &all)).inspect_err(|_| discard(context, &all))?;
     }
     Ok(all)
+}
+
+fn open(context: &JobContext<'_>, output: &Output) -> Result<()> {
+    output
+        .tables
+        .iter()
+        .try_for_each(|built| context.cache.get(built.number, built.bytes).map(drop))
 }
 
 /// As [`run`], but over entries from anywhere: repair brings what it could read of damaged tables.
@@ -56,6 +65,7 @@ pub(crate) fn run_over(
 /// Removes what a job made in vain. Failing at that leaves orphans, which the next open sweeps.
 pub(crate) fn discard(context: &JobContext<'_>, output: &Output) {
     for built in &output.tables {
+        context.cache.evict(built.number);
         let _ = context.store.remove(built.number);
     }
 }

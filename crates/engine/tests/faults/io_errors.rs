@@ -252,3 +252,39 @@ fn reads_that_fail_say_so_and_succeed_later() {
     assert_eq!(iter.key(), b"0100");
     assert_eq!(contents(&db).len(), 500);
 }
+
+/// What a table was made of stays until the table has been opened.
+#[test]
+fn a_table_that_cannot_be_read_back_replaces_nothing() {
+    type Act = fn(&Db) -> siltstone::Result<()>;
+    let acts: [(&str, Act); 2] =
+        [("flush", |db| db.flush()), ("compaction", |db| db.compact_range(None, None))];
+    for (what, act) in acts {
+        let prepare = || {
+            let world = World::new();
+            let db = world.open();
+            for (key, flushes) in [("a", true), ("b", true), ("c", what == "compaction")] {
+                synced(&db, key, "1").unwrap();
+                synced(&db, "shared", key).unwrap();
+                if flushes {
+                    db.flush().unwrap();
+                }
+            }
+            (world, db)
+        };
+        let (world, db) = prepare();
+        act(&db).unwrap();
+        let made = world.folder.tables().into_iter().max().unwrap();
+
+        let (world, db) = prepare();
+        world.faults.fail_reads(&made);
+        assert_eq!(act(&db).unwrap_err().kind(), ErrorKind::Io, "{what}");
+        assert_eq!(contents(&db).len(), 4, "{what}");
+        act(&db).unwrap_or_else(|error| panic!("{what} under another number: {error}"));
+        while db.run_background_step().unwrap() {}
+        assert!(!world.folder.tables().contains(&made), "{what}");
+        assert_eq!(contents(&db).len(), 4, "{what}");
+        drop(db);
+        assert_eq!(contents(&world.open()).len(), 4, "{what}");
+    }
+}

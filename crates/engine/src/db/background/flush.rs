@@ -51,6 +51,11 @@ impl Core {
         self.let_residents_go();
         let snapshots = self.snapshots.with_visible(|| self.visible_seqno());
         let table = self.build_level0(&entry.table, &snapshots)?;
+        if let Some(table) = &table {
+            // So no reader has to, and the log does not go before what replaces it has shown that it can be read.
+            let opened = self.tables.get(table.number, table.size);
+            opened.inspect_err(|_| table.mark_obsolete())?;
+        }
         let bytes = table.as_ref().map_or(0, |table| table.size);
         let number = table.as_ref().map(|table| table.number.0);
         let change = Change {
