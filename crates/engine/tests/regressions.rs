@@ -63,6 +63,32 @@ fn every_noted_seek_compaction_is_done() {
     assert_eq!(db.property("leveldb.num-files-at-level0").as_deref(), Some("0"));
 }
 
+/// A log that takes over begins with a mark, at the first number that memory may hold. Where failed
+/// writes had used up that number, the next log to take over begins with the same mark: replay of both
+/// held it for a write that came too late, and the database no longer opened. Both are there after a
+/// crash between the new log's naming and the old one's removal, or where that fails.
+#[test]
+fn a_log_that_takes_over_again_begins_with_a_failed_writes_number() {
+    let world = World::new();
+    let db = world.open();
+    let after_a_failure = |key: &str| {
+        world.faults.fail_nth(Site::WalAppend, 1, Fault::Full(9));
+        synced(&db, "torn", "v").unwrap_err();
+        synced(&db, key, "v").unwrap();
+    };
+    after_a_failure("a");
+    after_a_failure("b");
+    synced(&db, "goes to another log", "v".repeat(100_000)).unwrap();
+    let before = world.folder.wals();
+    world.faults.fail_from(Site::WalRemove, 1, Fault::Io);
+    after_a_failure("c");
+    assert!(world.folder.wals().starts_with(&before), "the older are still there");
+
+    let shown = contents(&db);
+    assert_eq!(shown.len(), 4);
+    assert_eq!(contents(&world.after_crash().open()), shown);
+}
+
 /// A log that takes over from a poisoned one did not say which numbers failed writes had used up.
 /// If the memtable was full by then, the next write went to yet another log, a hole seemed to lie
 /// between the two, and the database no longer opened.

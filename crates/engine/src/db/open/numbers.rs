@@ -6,6 +6,9 @@
 //! leave such gaps. What failed never comes later, so a number that was passed over and comes after all
 //! shows that the record behind the gap was out of place. It was applied by then, and so the open must
 //! fail. The rest is a tail to cut.
+//!
+//! A mark carries no write and may bear the number of a failed one: two logs that took over in turn
+//! begin with the same, and a crash may leave both.
 
 use std::ops::Range;
 
@@ -46,7 +49,7 @@ impl Numbers {
         next: SeqNo,
     ) -> std::result::Result<(), Misplaced> {
         let seqno = batch.seqno();
-        if self.gaps.iter().any(|gap| gap.contains(&seqno)) {
+        if batch.count() > 0 && self.gaps.iter().any(|gap| gap.contains(&seqno)) {
             let message = format!("write {seqno} comes behind later ones");
             return Err(Misplaced::Before(Error::corruption(message)));
         }
