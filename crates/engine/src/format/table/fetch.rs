@@ -15,8 +15,8 @@ use crate::format::table::spare;
 
 /// Scratch memory larger than this is given back after use.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
-/// A scan's first block is read alone: most scans are content with it. Who goes on mostly wants more than one, so that
-/// readahead starts with this, four blocks of those that users have most, ..
+/// A scan reads what scans [usually](super::reach) need, then one more block. Who goes on from there mostly wants more than one, so
+/// that readahead starts with this, four blocks of those that users have most, ..
 const SPAN_BYTES_MIN: usize = 10 << 10;
 /// .. and doubles up to this.
 pub(crate) const SPAN_BYTES_MAX: usize = 128 << 10;
@@ -133,6 +133,7 @@ pub(crate) enum Ahead {
 /// Reads a file's blocks in larger pieces. One iterator owns it.
 pub(crate) struct Readahead {
     ahead: Ahead,
+    verify: Verify,
     /// Its first `filled` bytes are those of the file from `start` on. It never shrinks: to grow again it
     /// would have to be cleared.
     buffer: Vec<u8>,
@@ -147,12 +148,13 @@ pub(crate) struct Readahead {
 }
 
 impl Readahead {
-    pub(crate) fn new(ahead: Ahead) -> Self {
+    pub(crate) fn new(ahead: Ahead, verify: Verify) -> Self {
         let (span, span_max) = match ahead {
             Ahead::WhenSequential => (0, SPAN_BYTES_MAX),
             Ahead::Always(span) => (span, span),
         };
-        Readahead { ahead, buffer: Vec::new(), filled: 0, start: 0, expected: 0, span, span_max }
+        let buffer = Vec::new();
+        Readahead { ahead, verify, buffer, filled: 0, start: 0, expected: 0, span, span_max }
     }
 
     /// A block was had without a read.
@@ -165,9 +167,8 @@ impl Readahead {
         &mut self,
         file: &dyn RandomAccessFile,
         handle: BlockHandle,
-        verify: Verify,
     ) -> Result<Vec<u8>> {
-        let (id, content) = self.stored(file, handle, verify, |bytes| bytes)?;
+        let (id, content) = self.stored(file, handle, 0, |bytes| bytes)?;
         let unpacked = self.unpack(id, content, Vec::new());
         unpacked.map_err(|error| error.at(handle.offset).in_file(file.path()))
     }
@@ -188,13 +189,13 @@ impl Readahead {
         handle.offset == self.expected
     }
 
-    /// Has a block as it is stored in the buffer, checked: its type byte, and where its content lies there. `useful` tells how
-    /// many of the bytes that might be read from the block's beginning on are worth it.
+    /// Has a block as it is stored in the buffer, checked: its type byte, and where its content lies there. From its beginning on
+    /// the scan will most probably need `probable` bytes; beyond, `useful` tells how many of those that might be read are worth it.
     pub(crate) fn stored(
         &mut self,
         file: &dyn RandomAccessFile,
         handle: BlockHandle,
-        verify: Verify,
+        probable: usize,
         useful: impl FnOnce(usize) -> usize,
     ) -> Result<(u8, Range<usize>)> {
         let len = stored_bytes(file, handle)?;
@@ -204,22 +205,25 @@ impl Readahead {
             self.span = 0;
         }
         if self.buffered(handle.offset, len).is_none() {
-            let wanted = if goes_on { useful(self.reach(len)).max(len) } else { len };
-            let wanted = if file.is_in_memory() { len } else { wanted };
+            let wanted = match goes_on && probable <= len {
+                _ if file.is_in_memory() => len,
+                true => useful(self.reach(len)).max(len),
+                false => probable.clamp(len, SPAN_BYTES_MAX.max(len)),
+            };
             self.fill(file, handle.offset, (len, wanted))
                 .map_err(|error| error.in_file(file.path()))?;
         }
         let truncated = || Error::corruption("truncated block read");
         let stored = self.buffered(handle.offset, len).ok_or_else(truncated);
-        let checked = stored.and_then(|(at, stored)| Ok((at, check(stored, verify)?)));
+        let checked = stored.and_then(|(at, stored)| Ok((at, check(stored, self.verify)?)));
         let (at, (id, content)) =
             checked.map_err(|error| error.at(handle.offset).in_file(file.path()))?;
         Ok((id, at..at + content.len()))
     }
 
-    /// How much to read for a block of so many bytes in a sequential scan: more each time.
+    /// How much to read for a block of so many bytes where a scan goes on: the block, and more each time.
     fn reach(&mut self, len: usize) -> usize {
-        let wanted = self.span.max(SPAN_BYTES_MIN);
+        let wanted = self.span;
         self.span = (2 * self.span).clamp(SPAN_BYTES_MIN, self.span_max);
         wanted.max(len)
     }

@@ -100,6 +100,14 @@ impl Index {
         usize::try_from(last).ok()
     }
 
+    /// How many bytes so many blocks take that follow each other, from the beginning of the one at `index` on; fewer blocks where
+    /// the table ends.
+    pub(crate) fn bytes_of(&self, index: usize, blocks: usize) -> Option<usize> {
+        let last = (index + blocks).min(self.handles.len()).checked_sub(1)?;
+        let start = self.handles.get(index)?.offset;
+        usize::try_from(self.handles.get(last)?.end().checked_sub(start)?).ok()
+    }
+
     /// True if an internal key surely lies behind the separator before the block, and before its own.
     /// False if only the keys themselves can tell.
     #[inline]

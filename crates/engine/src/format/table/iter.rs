@@ -57,6 +57,8 @@ pub(crate) struct TableIter {
     readahead: Readahead,
     /// The block that `entries` is over, if it has one.
     index: usize,
+    /// The block that the last seek went to.
+    begun_at: usize,
     entries: BlockIter,
 }
 
@@ -71,9 +73,10 @@ impl TableIter {
     pub(crate) fn new(table: Arc<Table>, options: ScanOptions) -> Self {
         TableIter {
             entries: BlockIter::new(table.order().clone()),
-            readahead: Readahead::new(options.ahead),
+            readahead: Readahead::new(options.ahead, options.verify.into()),
             options,
             index: 0,
+            begun_at: 0,
             table,
         }
     }
@@ -130,10 +133,12 @@ impl TableIter {
         let keeps = self.options.fill_cache && table.admits(index);
         // A block that is cut by the end of what is read would be read again.
         let useful = |bytes| table.index().whole_blocks(index, bytes).unwrap_or(bytes);
-        let verify = self.options.verify.into();
-        let (id, content) = self.readahead.stored(table.file(), handle, verify, useful)?;
+        let more = if way == Way::Forward { self.blocks_to_come(index) } else { 0 };
+        let probable = if more > 0 { table.index().bytes_of(index, 1 + more) } else { None };
+        let probable = probable.unwrap_or_default();
+        let (id, content) = self.readahead.stored(table.file(), handle, probable, useful)?;
         let unpacked = spare::take();
-        let whole = if id == compress::SNAPPY && !keeps && self.may_stop_within(way) {
+        let whole = if id == compress::SNAPPY && !keeps && more == 0 && self.may_stop_within(way) {
             let lent = self.readahead.lend();
             let mut partial = PartialBlock::start(lent, content, unpacked)
                 .map_err(|error| table.in_block(error, index))?;
@@ -150,6 +155,27 @@ impl TableIter {
         let whole = whole.map_err(|error| table.in_block(error, index))?;
         self.entries.set_block(table.keep(index, whole, keeps)?);
         Ok(())
+    }
+
+    /// How many blocks behind this one the scan will most probably need, by what others did.
+    fn blocks_to_come(&self, index: usize) -> usize {
+        match self.options.ahead {
+            Ahead::WhenSequential => {
+                (self.begun_at + self.table.reach().usual()).saturating_sub(index)
+            }
+            Ahead::Always(_) => 0,
+        }
+    }
+
+    /// The scan since the last seek has ended; another one begins in the block at `index`.
+    #[inline]
+    fn begin(&mut self, index: usize) {
+        if self.options.ahead == Ahead::WhenSequential && self.entries.has_block() {
+            if let Some(blocks) = self.index.checked_sub(self.begun_at) {
+                self.table.reach().note(blocks);
+            }
+        }
+        self.begun_at = index;
     }
 
     /// Whether the block that is next may not be gone through to its end.
@@ -216,6 +242,7 @@ impl InternalIterator for TableIter {
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
+        self.begin(0);
         self.load(0, Way::Forward)?;
         self.entries.seek_to_first().map_err(|error| self.placed(error))?;
         self.skip_forward()
@@ -225,6 +252,7 @@ impl InternalIterator for TableIter {
         let Some(last) = self.table.index().len().checked_sub(1) else {
             return Ok(());
         };
+        self.begin(last);
         self.load(last, Way::Backward)?;
         self.entries.seek_to_last().map_err(|error| self.placed(error))?;
         self.skip_backward()
@@ -232,6 +260,7 @@ impl InternalIterator for TableIter {
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         let index = self.table.index().find(target);
+        self.begin(index);
         self.load(index, Way::Forward)?;
         self.entries.seek(target).map_err(|error| self.placed(error))?;
         self.skip_forward()
@@ -281,5 +310,11 @@ impl InternalIterator for TableIter {
 
     fn corrupted_key(&self) -> Error {
         self.placed(self.entries.corrupted_key())
+    }
+}
+
+impl Drop for TableIter {
+    fn drop(&mut self) {
+        self.begin(0);
     }
 }

@@ -38,6 +38,7 @@ mod partial;
 mod parts;
 mod peek;
 pub(crate) mod properties;
+mod reach;
 pub(crate) mod reader;
 pub(crate) mod snappy;
 mod spare;

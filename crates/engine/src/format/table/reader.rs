@@ -28,6 +28,7 @@ use crate::format::table::partial::PartialBlock;
 use crate::format::table::parts::Parts;
 use crate::format::table::peek::{self, Scratch};
 use crate::format::table::properties::TableProperties;
+use crate::format::table::reach::Reach;
 use crate::format::table::{compress, spare};
 
 /// A thread keeps this much memory for its next key, and no more.
@@ -71,6 +72,7 @@ pub(crate) struct Table {
     /// Instead of a filter in the file.
     late_filter: LateFilter,
     heat: Heat,
+    reach: Reach,
     properties: Option<TableProperties>,
     metaindex_offset: u64,
 }
@@ -110,6 +112,7 @@ impl Table {
             filter: parts.filter,
             late_filter: LateFilter::default(),
             heat: Heat::default(),
+            reach: Reach::default(),
             properties: parts.properties,
             metaindex_offset: parts.metaindex_offset,
         })
@@ -378,6 +381,10 @@ impl Table {
 
     pub(crate) fn heat(&self) -> &Heat {
         &self.heat
+    }
+
+    pub(super) fn reach(&self) -> &Reach {
+        &self.reach
     }
 
     pub(crate) fn order(&self) -> &InternalOrder {

@@ -58,7 +58,7 @@ impl Salvage {
             file,
             order: order.clone(),
             layout,
-            readahead: Readahead::new(Ahead::Always(SPAN_BYTES_MAX)),
+            readahead: Readahead::new(Ahead::Always(SPAN_BYTES_MAX), Verify::Yes),
             next_block: 0,
             entries: BlockIter::new(order.clone()),
             last: Vec::new(),
@@ -127,7 +127,7 @@ impl Salvage {
     }
 
     fn read(&mut self, handle: BlockHandle) -> Result<Arc<CachedBlock>> {
-        let bytes = self.readahead.fetch(&*self.file, handle, Verify::Yes)?;
+        let bytes = self.readahead.fetch(&*self.file, handle)?;
         Ok(Arc::new(CachedBlock::new(Block::new(bytes)?)))
     }
 
