@@ -20,6 +20,8 @@ use crate::version::{KeyRange, Place};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeveledSettings {
     pub(crate) l0_trigger: usize,
+    /// The same, if tables there are larger than level 1 should be.
+    pub(crate) l0_trigger_if_large: usize,
     pub(crate) level1_bytes: u64,
     pub(crate) level_growth: u64,
     pub(crate) table_bytes: u64,
@@ -68,10 +70,9 @@ impl Leveled {
     fn scores(&self, view: &PickView<'_>) -> Vec<(f64, Level)> {
         let mut scores: Vec<(f64, Level)> = Vec::with_capacity(LEVELS);
         for level in Level::all().filter(|level| *level != Level::LAST) {
-            let score = if level == Level::ZERO {
-                idle_tables(view, Slot::L0).count() as f64 / self.settings.l0_trigger as f64
-            } else {
-                idle_bytes(view, level) as f64 / self.settings.level_limit(level) as f64
+            let score = match level {
+                Level::ZERO => self.level0_score(view),
+                _ => idle_bytes(view, level) as f64 / self.settings.level_limit(level) as f64,
             };
             if score >= 1.0 {
                 scores.push((score, level));
@@ -79,6 +80,15 @@ impl Leveled {
         }
         scores.sort_by(|a, b| b.0.total_cmp(&a.0));
         scores
+    }
+
+    /// By tables, because each read may have to look into all of them.
+    fn level0_score(&self, view: &PickView<'_>) -> f64 {
+        let sizes = || idle_tables(view, Slot::L0).map(|(_, table)| table.size);
+        let (tables, bytes) = (sizes().count(), sizes().sum::<u64>());
+        let are_large = bytes > self.settings.level1_bytes.saturating_mul(tables as u64);
+        let LeveledSettings { l0_trigger, l0_trigger_if_large, .. } = self.settings;
+        tables as f64 / if are_large { l0_trigger_if_large } else { l0_trigger } as f64
     }
 
     fn pick_level(&self, view: &PickView<'_>, level: Level) -> Option<Plan> {

@@ -78,11 +78,14 @@ pub struct Options {
     /// default.
     pub seek_compaction: bool,
     /// Merge level 0 once scans have paid more for its tables, each of which they visit, than merging them costs: at
-    /// most once for each flush, and never on account of gets. Default: true.
+    /// most once for each flush, and never on account of gets. Where large tables wait for more of them
+    /// ([`level0`](Self::level0)), a few scans will do. Default: true.
     pub scan_compaction: bool,
     /// Tables in level 0 at which it is compacted, writes are slowed, and writes stop. Each holds a write buffer, on
     /// disk half of it. The more may wait, the more writes a burst may bring before it is slowed down, and the less is
-    /// merged for each; meanwhile gets and scans look into all of them. Defaults: 4, 20 and 36 (LevelDB: 4, 8 and 12).
+    /// merged for each; meanwhile gets and scans look into all of them. Tables larger than
+    /// [`level1_bytes`](Self::level1_bytes), which come of large write buffers, are compacted at twice as many, if they have
+    /// filters and scans may have them merged sooner. Defaults: 4, 20 and 36 (LevelDB: 4, 8 and 12).
     pub level0: Level0Limits,
     /// Bytes of level 1 before it is compacted; each deeper level holds ten times more. Default:
     /// 10 MiB.

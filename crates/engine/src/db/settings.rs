@@ -60,21 +60,25 @@ impl Settings {
         let user = UserOrder::new(options.comparator.clone());
         let order = InternalOrder::new(user);
         let table_bytes = options.max_file_size as u64;
+        let filter = options.filter_policy.clone().map(Filter::from);
+        let upper_filter = filter.clone().or_else(|| default_filter(&order));
         let leveled = LeveledSettings {
             l0_trigger: options.level0.compact,
+            l0_trigger_if_large: match upper_filter {
+                Some(_) if options.scan_compaction => large_trigger(options),
+                _ => options.level0.compact,
+            },
             level1_bytes: options.level1_bytes,
             level_growth: LEVEL_GROWTH,
             table_bytes,
         };
-        let filter = options.filter_policy.clone().map(Filter::from);
         let bottom_table = TableSettings {
             order: order.clone(),
             block_bytes: options.block_size,
             restart_interval: options.block_restart_interval,
             compression: options.compression,
-            filter: filter.clone(),
+            filter,
         };
-        let upper_filter = filter.or_else(|| default_filter(&order));
         Ok(Settings {
             upper_table: TableSettings { filter: upper_filter.clone(), ..bottom_table.clone() },
             bottom_table,
@@ -104,6 +108,13 @@ impl Settings {
 fn default_filter(order: &InternalOrder) -> Option<Filter> {
     let bytewise = matches!(order.user, UserOrder::Bytewise);
     bytewise.then(|| Filter::Bloom(BloomFilter::new(UPPER_FILTER_BITS)))
+}
+
+/// Where write buffers are large, to merge level 0 rewrites so much for each table that it pays to let twice as many gather: filters
+/// spare gets most of them, and scans may have them merged sooner.
+fn large_trigger(options: &Options) -> usize {
+    let Level0Limits { compact, slow_down, .. } = options.level0;
+    (2 * compact).min(slow_down)
 }
 
 fn check(options: &Options) -> Result<()> {

@@ -1,6 +1,6 @@
 //! What compaction keeps, drops and moves.
 
-use siltstone::{Background, Db, Options};
+use siltstone::{Background, Compression, Db, Options};
 
 use crate::support::{TempDir, World, contents, put_all};
 use crate::{files_per_level, work_off};
@@ -62,7 +62,7 @@ fn merges_of_level_0_run_in_parts_if_there_are_lanes() {
     let tables = |lanes| {
         let world = World::new();
         let db = world.open_with(|options| {
-            options.compression = siltstone::Compression::None;
+            options.compression = Compression::None;
             options.write_buffer_size = 16 << 20;
             options.max_file_size = 1 << 20;
             options.level1_bytes = 64 << 20;
@@ -86,7 +86,7 @@ fn a_sparse_update_does_not_rewrite_the_level_below_at_once() {
     let world = World::new();
     let table = 10 << 10;
     let db = world.open_with(|options| {
-        options.compression = siltstone::Compression::None;
+        options.compression = Compression::None;
         options.max_file_size = table;
         options.level1_bytes = 40 << 10;
     });
@@ -229,7 +229,7 @@ fn a_range_compaction_touches_its_range() {
 #[test]
 fn sizes_of_ranges_are_about_right() {
     let world = World::new();
-    let open = || world.open_with(|options| options.compression = siltstone::Compression::None);
+    let open = || world.open_with(|options| options.compression = Compression::None);
     let mut db = open();
     let size = |db: &Db, from: &str, to: &str| {
         db.approximate_sizes(&[(from.as_bytes(), to.as_bytes())]).unwrap()[0]
@@ -312,6 +312,47 @@ fn scans_of_level_0_compact_it_once() {
         assert_eq!(files_per_level(&db), if wanted { "0,1" } else { "3" });
         assert_eq!(contents(&db)["b"], "3");
     }
+}
+
+/// Tables larger than level 1 should be gather in level 0 up to twice the usual number, as long as nobody scans.
+#[test]
+fn large_tables_of_level_0_wait_for_more_or_for_scans() {
+    let world = World::new();
+    let open = |wanted| {
+        world.open_with(|options| {
+            options.scan_compaction = wanted;
+            options.unclamped = true;
+            options.level1_bytes = 1000;
+            options.compression = Compression::None;
+            options.write_buffer_size = 4 << 20;
+        })
+    };
+    let large = "x".repeat(500_000);
+    let flush = |db: &Db, times| {
+        for _ in 0..times {
+            put_all(db, &[("a", "1"), ("m", &large), ("z", "1")]);
+            db.flush().unwrap();
+            work_off(db);
+        }
+    };
+    let db = open(true);
+    flush(&db, 7);
+    (0..10_000).for_each(|_| assert!(db.get("m").unwrap().is_some()));
+    work_off(&db);
+    assert_eq!(files_per_level(&db), "7", "gets have filters");
+    flush(&db, 1);
+    assert!(files_per_level(&db).starts_with("0,"), "{}", files_per_level(&db));
+    flush(&db, 4);
+    assert!(files_per_level(&db).starts_with("4,"), "{}", files_per_level(&db));
+    for _ in 0..1100 {
+        db.iter().unwrap().seek("m").unwrap();
+    }
+    work_off(&db);
+    assert!(files_per_level(&db).starts_with("0,"), "{}", files_per_level(&db));
+    db.close().unwrap();
+    let db = open(false);
+    flush(&db, 4);
+    assert!(files_per_level(&db).starts_with("0,"), "{}", files_per_level(&db));
 }
 
 /// The same for scans, which are sampled: about once for each mebibyte they read.

@@ -45,6 +45,7 @@ impl Case {
         let mut case = Case {
             settings: LeveledSettings {
                 l0_trigger: 4,
+                l0_trigger_if_large: 8,
                 level1_bytes: 100,
                 level_growth: 10,
                 table_bytes: 20,

@@ -67,7 +67,10 @@ impl Core {
         let Some(newest) = level0.first().filter(|_| self.settings.scan_compaction) else { return };
         let bytes = || {
             let levels = Level::all().take(2);
-            levels.map(|level| pinned.version.level_bytes(level)).sum()
+            let bytes = levels.map(|level| pinned.version.level_bytes(level)).sum();
+            // So many would have been merged, had there been scans before.
+            let is_put_off = level0.len() >= self.settings.leveled.l0_trigger;
+            if is_put_off { 0 } else { bytes }
         };
         if level0.note_scan(bytes) {
             let event = PolicyEvent::ScansSpent { newest: newest.number };
