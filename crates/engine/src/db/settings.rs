@@ -111,10 +111,10 @@ fn default_filter(order: &InternalOrder) -> Option<Filter> {
 }
 
 /// Where write buffers are large, to merge level 0 rewrites so much for each table that it pays to let twice as many gather: filters
-/// spare gets most of them, and scans may have them merged sooner.
+/// spare gets most of them, and scans may have them merged sooner. Who wants each table merged gets that.
 fn large_trigger(options: &Options) -> usize {
     let Level0Limits { compact, slow_down, .. } = options.level0;
-    (2 * compact).min(slow_down)
+    if compact == 1 { compact } else { (2 * compact).min(slow_down) }
 }
 
 fn check(options: &Options) -> Result<()> {

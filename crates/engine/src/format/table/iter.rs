@@ -170,10 +170,11 @@ impl TableIter {
     /// The scan since the last seek has ended; another one begins in the block at `index`.
     #[inline]
     fn begin(&mut self, index: usize) {
-        if self.options.ahead == Ahead::WhenSequential && self.entries.has_block() {
-            if let Some(blocks) = self.index.checked_sub(self.begun_at) {
-                self.table.reach().note(blocks);
-            }
+        if self.options.ahead == Ahead::WhenSequential
+            && self.entries.has_block()
+            && let Some(blocks) = self.index.checked_sub(self.begun_at)
+        {
+            self.table.reach().note(blocks);
         }
         self.begun_at = index;
     }
