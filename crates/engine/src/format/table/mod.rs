@@ -37,6 +37,7 @@ mod matcher;
 mod partial;
 mod parts;
 mod peek;
+mod place;
 pub(crate) mod properties;
 mod reach;
 pub(crate) mod reader;

@@ -4,7 +4,6 @@
 //! **Concurrency.** Nothing changes after `open`; any number of threads may read.
 
 use std::cell::Cell;
-use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::key::user_key;
 use crate::env::fs::RandomAccessFile;
-use crate::format::table::block::{self, Block, set_key};
+use crate::format::table::block::{Block, set_key};
 use crate::format::table::cache::{Cache, CachedBlock, Shelf};
 use crate::format::table::fetch::{self, Verify};
 use crate::format::table::filter::Filter;
@@ -299,42 +298,6 @@ impl Table {
         Ok(cached)
     }
 
-    /// A disk may write a block in another one's place. Its checksum does not tell, its keys do:
-    /// they must lie between the separators. Unnoticed, the keys that belong here would be gone.
-    fn check_place(&self, index: usize, block: &Block) -> Result<()> {
-        if !self.settings.check_places {
-            return Ok(());
-        }
-        let Some(first) = block.first_key()? else { return Ok(()) };
-        if self.index.surely_surround(index, first) {
-            return Ok(());
-        }
-        let order = &self.settings.order;
-        let is_late = order.compare(first, self.index.key(index)).is_gt();
-        let before = index.checked_sub(1).map(|before| self.index.key(before));
-        let is_early = before.is_some_and(|before| match order.compare(first, before) {
-            Ordering::Less => true,
-            // A key that is repeated behind the border, or the block before itself.
-            Ordering::Equal => block.all_keys_are(before),
-            Ordering::Greater => false,
-        });
-        if is_late || is_early {
-            return Err(Error::corruption("block holds keys that belong elsewhere"));
-        }
-        Ok(())
-    }
-
-    /// As [`check_place`](Self::check_place), of a block's beginning. False if the whole must be looked at.
-    pub(super) fn is_in_place(&self, index: usize, beginning: &[u8]) -> bool {
-        if !self.settings.check_places {
-            return true;
-        }
-        let Some(first) = block::key_at_start(beginning) else { return false };
-        let is_after = |at: usize| self.settings.order.compare(first, self.index.key(at)).is_gt();
-        self.index.surely_surround(index, first)
-            || !is_after(index) && index.checked_sub(1).is_none_or(is_after)
-    }
-
     /// Names the file and the block in an error.
     #[cold]
     pub(crate) fn in_block(&self, error: Error, index: usize) -> Error {
@@ -385,6 +348,10 @@ impl Table {
 
     pub(super) fn reach(&self) -> &Reach {
         &self.reach
+    }
+
+    pub(super) fn checks_places(&self) -> bool {
+        self.settings.check_places
     }
 
     pub(crate) fn order(&self) -> &InternalOrder {
