@@ -25,3 +25,48 @@ pub(crate) fn prefetch<T>(at: *const T) {
 pub(crate) fn prefetch_span(start: *const u8, bytes: usize) {
     (0..bytes).step_by(CACHE_LINE_BYTES).for_each(|at| prefetch(start.wrapping_add(at)));
 }
+
+/// Memory that is wanted a while from now, brought near a few lines at a time: all at once would be waited for by what is wanted now.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    /// Addresses; nothing is read through them.
+    at: usize,
+    until: usize,
+}
+
+impl Stream {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let at = bytes.as_ptr().addr();
+        Stream { at, until: at + bytes.len() }
+    }
+
+    /// Brings the next two lines near.
+    #[inline(always)]
+    pub(crate) fn go_on(&mut self) {
+        if self.at < self.until {
+            prefetch(std::ptr::without_provenance::<u8>(self.at));
+            prefetch(std::ptr::without_provenance::<u8>(self.at + CACHE_LINE_BYTES));
+            self.at += 2 * CACHE_LINE_BYTES;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_ends_behind_its_last_line() {
+        for lines in 0..10 {
+            let bytes = vec![0; lines * CACHE_LINE_BYTES];
+            let mut stream = Stream::of(&bytes);
+            (0..lines.div_ceil(2)).for_each(|_| {
+                assert!(stream.at < stream.until);
+                stream.go_on();
+            });
+            let end = stream.at;
+            stream.go_on();
+            assert!(stream.at == end && end >= stream.until);
+        }
+    }
+}

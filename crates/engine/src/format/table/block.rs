@@ -20,7 +20,7 @@ use crate::base::coding::Reader;
 use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::key::{TAG_BYTES, split};
-use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
+use crate::base::prefetch::{CACHE_LINE_BYTES, Stream, prefetch};
 use crate::format::table::key_buf::KeyBuf;
 use crate::format::table::matcher::{Matcher, Side};
 use crate::format::table::spare;
@@ -114,6 +114,11 @@ impl Block {
         if let Some(byte) = self.bytes.get(at) {
             prefetch(byte);
         }
+    }
+
+    /// All of it, to be brought near the processor bit by bit.
+    pub(super) fn stream(&self) -> Stream {
+        Stream::of(&self.bytes)
     }
 
     /// Brings an entry near the processor, or the beginning of a long one: all its lines at once.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use crate::base::comparator::InternalOrder;
 use crate::base::error::Result;
-use crate::base::prefetch::prefetch_span;
+use crate::base::prefetch::{Stream, prefetch_span};
 use crate::base::sync::{OnceLock, SwapOption};
 use crate::format::table::block::{Block, Entry};
 use crate::format::table::directory::Directory;
@@ -156,6 +156,15 @@ impl Shelf {
     pub(super) fn hint_entries(&self, place: usize) {
         if let Some(Some(block)) = self.look(place).as_deref() {
             block.block.hint_entry(0);
+        }
+    }
+
+    /// The bytes of a block that is near, to be brought near bit by bit.
+    #[inline]
+    pub(super) fn stream(&self, place: usize) -> Stream {
+        match self.look(place).as_deref() {
+            Some(Some(block)) => block.block.stream(),
+            _ => Stream::default(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
 use crate::base::key::KeyHead;
+use crate::base::prefetch::Stream;
 use crate::format::table::block_iter::BlockIter;
 use crate::format::table::compress;
 use crate::format::table::fetch::{Ahead, Readahead, SPAN_BYTES_MAX};
@@ -60,6 +61,8 @@ pub(crate) struct TableIter {
     /// The block that the last seek went to.
     begun_at: usize,
     entries: BlockIter,
+    /// Going back: the block that is next, if it is cached.
+    coming: Stream,
 }
 
 /// Where an iterator goes within a block.
@@ -77,6 +80,7 @@ impl TableIter {
             options,
             index: 0,
             begun_at: 0,
+            coming: Stream::default(),
             table,
         }
     }
@@ -231,6 +235,9 @@ impl TableIter {
             };
             self.load(index, Way::Backward)?;
             self.entries.seek_to_last().map_err(|error| self.placed(error))?;
+            let shelf = self.table.shelf();
+            shelf.hint_block(self.index.wrapping_sub(2));
+            self.coming = shelf.stream(self.index.wrapping_sub(1));
         }
         Ok(())
     }
@@ -287,6 +294,7 @@ impl InternalIterator for TableIter {
 
     #[inline]
     fn prev(&mut self) -> Result<()> {
+        self.coming.go_on();
         match self.entries.prev() {
             Ok(()) if self.entries.valid() => Ok(()),
             Ok(()) => self.skip_backward(),
