@@ -58,8 +58,10 @@ pub(crate) struct TableIter {
     readahead: Readahead,
     /// The block that `entries` is over, if it has one.
     index: usize,
-    /// The block that the last seek went to.
+    /// The block that the last seek went to, ..
     begun_at: usize,
+    /// .. and whether something had to be read since.
+    has_read: bool,
     entries: BlockIter,
     /// Going back: the block that is next, if it is cached.
     coming: Stream,
@@ -80,6 +82,7 @@ impl TableIter {
             options,
             index: 0,
             begun_at: 0,
+            has_read: false,
             coming: Stream::default(),
             table,
         }
@@ -133,6 +136,7 @@ impl TableIter {
         let handle = table.handle(index)?;
         if self.options.ahead == Ahead::WhenSequential {
             table.heat().note_read();
+            self.has_read = true;
         }
         let keeps = self.options.fill_cache && table.admits(index);
         // A block that is cut by the end of what is read would be read again.
@@ -171,10 +175,11 @@ impl TableIter {
         }
     }
 
-    /// The scan since the last seek has ended; another one begins in the block at `index`.
+    /// The scan since the last seek has ended; another one begins in the block at `index`. Scans of cached blocks tell nothing: there would be
+    /// nothing to read ahead, and threads that scan a table at the same time would write to the same place.
     #[inline]
     fn begin(&mut self, index: usize) {
-        if self.options.ahead == Ahead::WhenSequential
+        if std::mem::take(&mut self.has_read)
             && self.entries.has_block()
             && let Some(blocks) = self.index.checked_sub(self.begun_at)
         {

@@ -1,8 +1,7 @@
 //! How far scans of a table went lately, in blocks behind the one that they began in: the next one reads as many at once.
-//! A call to the system costs as much as copying four blocks of 2 KiB, so that both to read a block more often than a third of the scans
-//! need it and to read it by itself are dear.
+//! A call to the system costs as much as copying some three blocks of 2 KiB: to read a block along pays where one scan in three needs it.
 //!
-//! **Concurrency.** A single number, kept by all who scan. Threads that note at the same time may note once.
+//! **Concurrency.** A single number, kept by all whose scans had to read. Threads that note at the same time may note once.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

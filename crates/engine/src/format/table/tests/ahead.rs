@@ -50,3 +50,46 @@ fn scans_read_no_byte_twice() {
         }
     }
 }
+
+/// Scans that go on as far as others did make one call for it, and read nothing else.
+#[test]
+fn a_scan_reads_at_once_what_scans_usually_need() {
+    let order = &orders()[0];
+    for compression in [Compression::None, Compression::Snappy] {
+        let small = TableSettings { block_bytes: 1024, compression, ..settings(order) };
+        let entries: Entries =
+            (0..2000).map(|i| entry(format!("{i:06}"), 1, [b'v'; 100])).collect();
+        let (file, _) = build(&small, &entries);
+        let table = open(&small, &file).unwrap();
+        // Calls and bytes of a scan that ends so many blocks behind the one that it begins in.
+        let scan = |begin: usize, further: usize, fill_cache| {
+            let (calls, bytes) = (file.reads(), file.bytes_read());
+            let mut iter = table.iter(ScanOptions::for_reads(true, fill_cache));
+            iter.seek(table.index().key(begin)).unwrap();
+            while iter.block_index() < begin + further {
+                iter.next().unwrap();
+            }
+            drop(iter);
+            (file.reads() - calls, file.bytes_read() - bytes)
+        };
+        let bytes_of = |begin, blocks| table.index().bytes_of(begin, blocks).unwrap();
+        assert_eq!(scan(5, 0, false), (1, bytes_of(5, 1)), "nobody has gone further");
+        assert_eq!(scan(5, 1, false), (2, bytes_of(5, 2)), "one more, and no more");
+        assert_eq!(scan(100, 0, true).0, 1, "into the cache");
+        for begin in 0..40 {
+            scan(begin, 3, false);
+        }
+        assert_eq!(scan(50, 3, false), (1, bytes_of(50, 4)), "{compression:?}");
+        // Who finds all in the cache tells nothing.
+        for _ in 0..40 {
+            assert_eq!(scan(100, 0, true), (0, 0));
+        }
+        assert_eq!(scan(50, 3, false), (1, bytes_of(50, 4)));
+        let (calls, bytes) = scan(table.index().len() - 2, 1, false);
+        assert_eq!((calls, bytes), (1, bytes_of(table.index().len() - 2, 2)), "at the end");
+        for begin in 0..40 {
+            scan(begin, 0, false);
+        }
+        assert_eq!(scan(50, 0, false), (1, bytes_of(50, 1)));
+    }
+}
