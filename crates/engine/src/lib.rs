@@ -103,6 +103,10 @@ pub use base::event::{Dropped, Event, EventListener, RecoveryReport, StallCause}
 pub use base::key::{SeqNo, ValueKind};
 pub use base::metrics::Metrics;
 pub use base::slot::{Area, Level, Slot};
+pub use compaction::policy::Compaction;
+pub use compaction::simulation::{
+    Simulation, SimulationCounts, SimulationOptions, SimulationShape,
+};
 pub use db::care::destroy::destroy;
 pub use db::care::dump::dump_file;
 pub use db::care::repair::{

@@ -31,6 +31,12 @@ pub(crate) trait InternalIterator: Send {
         }
         valid
     }
+    /// Called by a merge when it comes to stand on this source, before it asks for the value: for those who put off what a
+    /// seek costs. All others have done it.
+    #[inline]
+    fn arrive(&mut self) -> Result<()> {
+        Ok(())
+    }
     /// Needs `valid()`.
     fn prev(&mut self) -> Result<()>;
     /// The internal key (for an index iterator, its separator).
@@ -61,6 +67,9 @@ impl<I: InternalIterator + ?Sized> InternalIterator for Box<I> {
     }
     fn next(&mut self) -> Result<()> {
         (**self).next()
+    }
+    fn arrive(&mut self) -> Result<()> {
+        (**self).arrive()
     }
     fn prev(&mut self) -> Result<()> {
         (**self).prev()

@@ -96,7 +96,17 @@ impl<I: InternalIterator> MergingIter<I> {
             place(child)?;
         }
         self.build();
-        Ok(())
+        self.arrive()
+    }
+
+    /// Has the current child ready.
+    fn arrive(&mut self) -> Result<()> {
+        let Some(top) = self.heap.first() else { return Ok(()) };
+        let arrived = self.children[top.child].arrive();
+        if arrived.is_err() {
+            self.heap.clear();
+        }
+        arrived
     }
 
     fn build(&mut self) {
@@ -128,10 +138,7 @@ impl<I: InternalIterator> MergingIter<I> {
             Some(below) => leading < self.heap[below].head.leading,
             None => self.heap.len() == 1,
         };
-        if !stays {
-            self.settle();
-        }
-        Ok(())
+        if stays { Ok(()) } else { self.settle() }
     }
 
     /// Moves the current child one entry back.
@@ -142,8 +149,7 @@ impl<I: InternalIterator> MergingIter<I> {
         let moved = iter.prev();
         if moved.is_ok() && iter.valid() {
             top.head = KeyHead::of(iter.key(), self.order.is_bytewise());
-            self.settle();
-            return Ok(());
+            return self.settle();
         }
         self.drop_top(moved)
     }
@@ -158,21 +164,23 @@ impl<I: InternalIterator> MergingIter<I> {
         self.heap.swap_remove(0);
         self.nearest_below = None;
         self.sift_down(0);
-        Ok(())
+        self.arrive()
     }
 
     /// Brings the nearest child to the top when only the top may be out of place.
     #[inline(never)]
-    fn settle(&mut self) {
+    fn settle(&mut self) -> Result<()> {
         let Some(below) = self.nearest_below.or_else(|| self.nearer_child_of(0)) else {
-            return;
+            return Ok(());
         };
         self.nearest_below = Some(below);
-        if self.is_nearer(&self.heap[below], &self.heap[0]) {
-            self.heap.swap(0, below);
-            self.nearest_below = None;
-            self.sift_down(below);
+        if !self.is_nearer(&self.heap[below], &self.heap[0]) {
+            return Ok(());
         }
+        self.heap.swap(0, below);
+        self.nearest_below = None;
+        self.sift_down(below);
+        self.arrive()
     }
 
     fn sift_down(&mut self, mut position: usize) {

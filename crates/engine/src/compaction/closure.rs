@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use crate::base::comparator::UserOrder;
 use crate::base::slot::Slot;
+use crate::compaction::parts::Part;
 use crate::format::filename::FileNumber;
 use crate::version::table_meta::TableMeta;
 use crate::version::{KeyRange, Place, Version};
@@ -27,6 +28,8 @@ use crate::version::{KeyRange, Place, Version};
 #[derive(Clone, Default)]
 pub(crate) struct Closed {
     pub(crate) tables: Vec<(Place, Arc<TableMeta>)>,
+    /// What of them goes: all, but for a [slice](super::slice).
+    pub(crate) part: Part,
 }
 
 impl Closed {
@@ -34,10 +37,17 @@ impl Closed {
         self.tables.iter().map(|(_, table)| &**table)
     }
 
-    /// True if the tables may change their slot as they are: none has to be merged with one of the
-    /// target, and in a sorted target (A5) none with another.
+    /// The least and the greatest user key of what goes, or a little more; there must be a table.
+    pub(crate) fn hull(&self, order: &UserOrder) -> (&[u8], &[u8]) {
+        self.part.clip(order, hull(order, self.metas()))
+    }
+
+    /// True if the tables may change their slot as they are: all of each counts, none has to be merged
+    /// with one of the target, and in a sorted target (A5) none with another.
     pub(crate) fn may_move(&self, order: &UserOrder, to: Slot) -> bool {
-        if self.tables.iter().any(|(place, _)| place.slot == to) {
+        let stays =
+            |(place, table): &(Place, Arc<TableMeta>)| place.slot == to || !table.is_whole();
+        if self.tables.iter().any(stays) || self.part != Part::all() {
             return false;
         }
         let mut tables: Vec<&TableMeta> = self.metas().collect();

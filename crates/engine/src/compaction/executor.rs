@@ -7,6 +7,7 @@ use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::sync::{Mutex, Rank};
+use crate::compaction::hot_map::KeyHash;
 use crate::compaction::job::{Job, Output};
 use crate::compaction::share::Share;
 use crate::compaction::{merge, parts};
@@ -14,6 +15,9 @@ use crate::format::filename::FileNumber;
 use crate::format::table::TableSettings;
 use crate::store::TableStore;
 use crate::store::table_cache::TableCache;
+
+/// Tells how hot keys are on average, in thousandths.
+pub(crate) type Hotness<'a> = dyn Fn(&[KeyHash]) -> u64 + Sync + 'a;
 
 /// What a job needs besides itself.
 pub(crate) struct JobContext<'a> {
@@ -28,6 +32,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) threads: usize,
     /// On a lane, again and again: makes way for those who come first.
     pub(crate) make_way: &'a (dyn Fn() + Sync),
+    /// Asked for each table; `None` if nobody wants to know.
+    pub(crate) hotness: Option<&'a Hotness<'a>>,
     /// Wakes lanes that [help](CompactionExecutor::help).
     pub(crate) call_for_help: &'a (dyn Fn() + Sync),
 }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use crate::base::comparator::UserOrder;
 use crate::base::slot::Slot;
-use crate::compaction::closure::{Closed, hull};
+use crate::compaction::closure::Closed;
 use crate::format::filename::FileNumber;
 
 /// The running jobs' tables and targets.
@@ -44,7 +44,7 @@ impl InFlight {
         if closed.tables.iter().any(|(_, table)| self.is_busy(table.number)) {
             return false;
         }
-        let (low, high) = hull(order, closed.metas());
+        let (low, high) = closed.hull(order);
         !self.jobs.iter().any(|job| {
             job.to == to
                 && order.compare(&job.from_key, high).is_le()
@@ -55,7 +55,7 @@ impl InFlight {
     /// Notes a job that [`admits`](Self::admits) let in.
     pub(crate) fn begin(&mut self, order: &UserOrder, id: u64, closed: &Closed, to: Slot) {
         debug_assert!(!closed.metas().any(|table| self.is_busy(table.number)));
-        let (low, high) = hull(order, closed.metas());
+        let (low, high) = closed.hull(order);
         let tables: Vec<_> = closed.tables.iter().map(|(_, table)| table.number).collect();
         self.tables.extend(&tables);
         self.jobs.push(Running { id, to, from_key: low.to_vec(), to_key: high.to_vec(), tables });
@@ -129,7 +129,7 @@ mod tests {
         assert!(in_flight.admits(&user, &closed(&version, 2, tree(3)), tree(3)));
         let (place, spanning) = version.placed().next().unwrap();
         assert_eq!(spanning.number, FileNumber(5));
-        let alone = Closed { tables: vec![(place, spanning.clone())] };
+        let alone = Closed { tables: vec![(place, spanning.clone())], ..Closed::default() };
         assert!(!in_flight.admits(&user, &alone, tree(3)));
         assert!(in_flight.admits(&user, &alone, tree(2)));
     }

@@ -8,6 +8,7 @@ use crate::base::key::SeqNo;
 use crate::base::slot::Slot;
 use crate::compaction::closure::{Closed, hull};
 use crate::compaction::cut::CutRule;
+use crate::compaction::parts::Part;
 use crate::format::table::builder::TableSummary;
 use crate::version::table_meta::TableMeta;
 use crate::version::{KeyRange, Tables, Version};
@@ -17,6 +18,8 @@ pub(crate) struct Job {
     pub(crate) id: u64,
     /// Inputs by slot, in search order.
     pub(crate) inputs: Vec<(Slot, Tables)>,
+    /// What of them is merged: all, or what is within these keys.
+    pub(crate) part: Part,
     pub(crate) to: Slot,
     /// Live snapshots, oldest first, then the sequence number at the job's start.
     pub(crate) snapshots: Vec<SeqNo>,
@@ -29,6 +32,8 @@ pub(crate) struct Job {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Output {
     pub(crate) tables: Vec<TableSummary>,
+    /// How hot each of them is; empty if nobody wants to know.
+    pub(crate) hotness: Vec<u64>,
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
     pub(crate) entries_dropped: u64,
@@ -49,7 +54,7 @@ impl Job {
         closed: &Closed,
         (to, snapshots, limits): (Slot, Vec<SeqNo>, JobLimits),
     ) -> Self {
-        let (low, high) = hull(order, closed.metas());
+        let (low, high) = closed.hull(order);
         let range = KeyRange::closed(low, high);
         // Outputs go to the front of an unsorted target, so what is there lies below them too.
         let is_below = |slot: &Slot| *slot > to || (*slot == to && !to.is_sorted());
@@ -64,6 +69,7 @@ impl Job {
         Job {
             id,
             inputs: by_slot(closed),
+            part: closed.part.clone(),
             to,
             snapshots,
             below: below.filter(|tables: &Tables| !tables.is_empty()).collect(),
@@ -79,8 +85,11 @@ impl Job {
         self.inputs.iter().flat_map(|(slot, tables)| tables.iter().map(|table| (*slot, table)))
     }
 
-    pub(crate) fn input_bytes(&self) -> u64 {
-        self.input_tables().map(|(_, table)| table.size).sum()
+    /// About how many are merged.
+    pub(crate) fn input_bytes(&self, order: &UserOrder) -> u64 {
+        let (from, until) = (self.part.from.as_deref(), self.part.until.as_deref());
+        let within = |table: &TableMeta| table.live_bytes_within(order, from, until);
+        self.input_tables().map(|(_, table)| within(table)).sum()
     }
 
     /// Checks an output before it is installed, whoever made it: sorted, disjoint, and within the
@@ -89,10 +98,12 @@ impl Job {
         if output.tables.is_empty() {
             return true;
         }
-        let (low, high) = hull(&order.user, self.input_tables().map(|(_, table)| &**table));
+        let bounds = hull(&order.user, self.input_tables().map(|(_, table)| &**table));
+        let (low, high) = self.part.clip(&order.user, bounds);
         let inside = |built: &TableSummary| {
             order.user.compare(low, built.smallest.user()).is_le()
                 && order.user.compare(built.largest.user(), high).is_le()
+                && self.part.is_before_end(&order.user, built.largest.user())
                 && order.compare(built.smallest.as_bytes(), built.largest.as_bytes()).is_le()
         };
         output.tables.iter().all(inside)
@@ -161,7 +172,7 @@ mod tests {
         let inputs: Vec<_> =
             job.inputs.iter().map(|(slot, tables)| (*slot, numbers(tables.iter()))).collect();
         assert_eq!(inputs, [(Slot::L0, vec![20, 19]), (tree(1), vec![10, 11])]);
-        assert_eq!(job.input_bytes(), 40);
+        assert_eq!(job.input_bytes(&order().user), 40);
         assert_eq!(below(&job), [vec![13], vec![5, 6], vec![1]], "by slot, within the hull");
         let grandparents = job.cut.grandparents.iter().map(|(key, _)| key.user().to_vec());
         assert_eq!(grandparents.collect::<Vec<_>>(), [b"a", b"n"]);

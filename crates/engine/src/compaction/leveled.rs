@@ -7,11 +7,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use crate::base::slot::{LEVELS, Level, Slot};
+use crate::base::slot::{Area, LEVELS, Level, Slot};
 use crate::compaction::Plan;
 use crate::compaction::closure::{Closed, close_places, hull, range_of};
 use crate::compaction::policy::{CompactionPolicy, PickView, PolicyEvent};
+use crate::compaction::sliced::best_slice;
 use crate::compaction::stretch::{Limits, stretches};
+use crate::compaction::turns::Turns;
 use crate::format::filename::FileNumber;
 use crate::version::table_meta::TableMeta;
 use crate::version::{KeyRange, Place};
@@ -52,8 +54,20 @@ const DELETIONS_MIN: u64 = 64;
 /// repair may leave any number of them there.
 const INPUTS_MAX: usize = 128;
 
+/// How a table of a level is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Picking {
+    /// By what its merge rewrites.
+    LeastOverlap,
+    /// In turn, as in LevelDB.
+    Cursor,
+}
+
 pub(crate) struct Leveled {
     settings: LeveledSettings,
+    picking: Picking,
+    /// By level.
+    turns: [Turns; LEVELS],
     /// In the order of the events; until the table has left its slot, so that a plan that could not
     /// start, or failed, is made again.
     seeks_spent: Vec<(Slot, FileNumber)>,
@@ -63,7 +77,12 @@ pub(crate) struct Leveled {
 
 impl Leveled {
     pub(crate) fn new(settings: LeveledSettings) -> Self {
-        Leveled { settings, seeks_spent: Vec::new(), scans_spent: None }
+        Leveled::picking(settings, Picking::LeastOverlap)
+    }
+
+    pub(crate) fn picking(settings: LeveledSettings, picking: Picking) -> Self {
+        let turns = Default::default();
+        Leveled { settings, picking, turns, seeks_spent: Vec::new(), scans_spent: None }
     }
 
     /// Levels by how far they are past their limit, the worst first.
@@ -83,7 +102,7 @@ impl Leveled {
     }
 
     /// By tables, because each read may have to look into all of them.
-    fn level0_score(&self, view: &PickView<'_>) -> f64 {
+    pub(crate) fn level0_score(&self, view: &PickView<'_>) -> f64 {
         let sizes = || idle_tables(view, Slot::L0).map(|(_, table)| table.size);
         let (tables, bytes) = (sizes().count(), sizes().sum::<u64>());
         let are_large = bytes > self.settings.level1_bytes.saturating_mul(tables as u64);
@@ -91,10 +110,13 @@ impl Leveled {
         tables as f64 / if are_large { l0_trigger_if_large } else { l0_trigger } as f64
     }
 
-    fn pick_level(&self, view: &PickView<'_>, level: Level) -> Option<Plan> {
+    fn pick_level(&mut self, view: &PickView<'_>, level: Level) -> Option<Plan> {
         let to = Slot::tree(level.deeper()?);
         if level == Level::ZERO {
-            return self.plan(view, &level0_seed(view)?, to);
+            return level_zero_plan(self, view);
+        }
+        if self.picking == Picking::Cursor {
+            return self.pick_in_turn(view, level, to);
         }
         // The SST log counts too, for databases that another policy has filled.
         let slots = Slot::all().filter(|slot| slot.level == level);
@@ -105,6 +127,34 @@ impl Leveled {
         let mut choices: BinaryHeap<_> = choices.collect();
         let in_turn = std::iter::from_fn(|| choices.pop());
         in_turn.map(|Reverse(stretch)| stretch.places()).find_map(|seed| self.plan(view, &seed, to))
+    }
+
+    fn pick_in_turn(&mut self, view: &PickView<'_>, level: Level, to: Slot) -> Option<Plan> {
+        let from = Slot::tree(level);
+        let tables = view.version.slot(from);
+        let mut turns = self.turns[level.index()].of(view.order, tables);
+        let (position, plan) = turns.find_map(|position| {
+            let plan = self.plan(view, &[Place { slot: from, position }], to);
+            Some((position, plan?))
+        })?;
+        self.turns[level.index()].take(&tables[position], &tables[position]);
+        Some(plan)
+    }
+
+    /// What is done when no level is too large.
+    pub(crate) fn pick_for_others(&mut self, view: &PickView<'_>) -> Option<Plan> {
+        self.pick_deletions(view)
+            .or_else(|| self.pick_seeks(view))
+            .or_else(|| self.pick_for_scans(view))
+    }
+
+    /// What another policy has left in SST logs goes down, the deepest first: there the least comes along.
+    fn pick_logged(&self, view: &PickView<'_>) -> Option<Plan> {
+        let logged = view.version.filled_slots().filter(|(slot, _)| slot.area == Area::SstLog);
+        let mut levels: Vec<Level> = logged.map(|(slot, _)| slot.level).collect();
+        levels.reverse();
+        let table_bytes = self.settings.table_bytes;
+        levels.into_iter().find_map(|level| best_slice(view, level, table_bytes))
     }
 
     /// Completes a seed; `None` if it may not start beside the running jobs.
@@ -202,9 +252,8 @@ impl CompactionPolicy for Leveled {
         scores
             .into_iter()
             .find_map(|(_, level)| self.pick_level(view, level))
-            .or_else(|| self.pick_deletions(view))
-            .or_else(|| self.pick_seeks(view))
-            .or_else(|| self.pick_for_scans(view))
+            .or_else(|| self.pick_for_others(view))
+            .or_else(|| self.pick_logged(view))
     }
 
     fn observe(&mut self, event: PolicyEvent) {
@@ -217,6 +266,20 @@ impl CompactionPolicy for Leveled {
             PolicyEvent::ScansSpent { newest } => self.scans_spent = Some(newest),
         }
     }
+}
+
+/// A merge of level 0.
+pub(crate) fn level_zero_plan(leveled: &Leveled, view: &PickView<'_>) -> Option<Plan> {
+    leveled.plan(view, &level0_seed(view)?, Slot::tree(Level::ZERO.deeper()?))
+}
+
+pub(crate) fn is_idle(view: &PickView<'_>, table: &TableMeta) -> bool {
+    !view.in_flight.is_busy(table.number)
+}
+
+/// What counts of the idle tables of a slot.
+pub(crate) fn bytes_idle(view: &PickView<'_>, slot: Slot) -> u64 {
+    idle_tables(view, slot).map(|(_, table)| table.live_bytes()).sum()
 }
 
 fn idle_tables<'v>(
@@ -232,7 +295,7 @@ fn idle_tables<'v>(
 /// Of the whole level, its SST log included.
 fn idle_bytes(view: &PickView<'_>, level: Level) -> u64 {
     let slots = Slot::all().filter(|slot| slot.level == level);
-    slots.flat_map(|slot| idle_tables(view, slot)).map(|(_, table)| table.size).sum()
+    slots.map(|slot| bytes_idle(view, slot)).sum()
 }
 
 /// The oldest idle table of level 0 and all that overlap it, however indirectly: they would follow
@@ -271,7 +334,7 @@ fn is_mostly_deletions(table: &TableMeta) -> bool {
     })
 }
 
-fn numbers(closed: &Closed) -> Vec<FileNumber> {
+pub(crate) fn numbers(closed: &Closed) -> Vec<FileNumber> {
     closed.tables.iter().map(|(_, table)| table.number).collect()
 }
 

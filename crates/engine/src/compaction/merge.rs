@@ -7,20 +7,26 @@ use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{self, InternalKey, SEQNO_MAX};
 use crate::base::merging::MergingIter;
+use crate::base::slot::{Area, Slot};
 use crate::compaction::cut::Cutter;
 use crate::compaction::executor::JobContext;
+use crate::compaction::hot_map::KeyHash;
 use crate::compaction::job::{Job, Output};
 use crate::compaction::parts::Part;
 use crate::compaction::retention::{Retention, Verdict};
 use crate::format::filename::FileNumber;
 use crate::format::table::{ScanOptions, TableBuilder, TableSettings};
 use crate::version::level_iter::{LevelIter, Source};
+use crate::version::run_iter::RunIter;
 
 /// Entries between looks around: some ten microseconds, and below a millisecond with values of thousands of bytes.
 const CHECK_INTERVAL: u64 = 32;
 
+/// As L2SM's prototype does.
+const ENTRIES_PER_SAMPLE: u64 = 100;
+
 pub(crate) fn run(job: &Job, context: &JobContext<'_>) -> Result<Output> {
-    let output = run_part(job, context, &Part::all())?;
+    let output = run_part(job, context, &job.part)?;
     join(job, context, vec![output])
 }
 
@@ -32,9 +38,10 @@ pub(crate) fn run_part(job: &Job, context: &JobContext<'_>, part: &Part) -> Resu
 /// Makes outputs of parts, in order, the job's, and all names durable (rule R1), and opens the tables: so no reader has to,
 /// and inputs do not go before what replaces them has shown that it can be read. After an error nothing of it is left.
 pub(crate) fn join(job: &Job, context: &JobContext<'_>, parts: Vec<Output>) -> Result<Output> {
-    let mut all = Output { bytes_read: job.input_bytes(), ..Output::default() };
+    let mut all = Output { bytes_read: job.input_bytes(&context.order.user), ..Output::default() };
     for part in parts {
         all.tables.extend(part.tables);
+        all.hotness.extend(part.hotness);
         all.bytes_written += part.bytes_written;
         all.entries_dropped += part.entries_dropped;
     }
@@ -76,7 +83,8 @@ fn write_part(
     (part, input): (&Part, &mut impl InternalIterator),
 ) -> Result<Output> {
     let settings = context.table_settings(job);
-    let mut output = Writer { context, settings, open: None, done: Output::default() };
+    let (open, done) = (None, Output::default());
+    let mut output = Writer { context, settings, open, entries: 0, sampled: Vec::new(), done };
     let merged = merge(job, context, (part, input), &mut output);
     match merged.and_then(|()| output.end_table()) {
         Ok(()) => Ok(output.done),
@@ -130,10 +138,20 @@ fn merge(
     Ok(())
 }
 
-/// Tables of a sorted slot follow each other; all others are sources of their own.
+/// Tables of a sorted slot follow each other, and so do those of an SST log that lie apart; all others are sources of
+/// their own.
 fn inputs(job: &Job, context: &JobContext<'_>) -> Result<MergingIter<Source>> {
-    let runs =
-        job.inputs.iter().map(|(slot, tables)| if slot.is_sorted() { 1 } else { tables.len() });
+    let order = &context.order.user;
+    let runs = job.inputs.iter().map(|(slot, tables)| match slot {
+        Slot { area: Area::SstLog, .. } => tables.runs(order).len(),
+        slot => {
+            if slot.is_sorted() {
+                1
+            } else {
+                tables.len()
+            }
+        }
+    });
     let scan = ScanOptions::for_merge(runs.sum());
     let mut sources = Vec::new();
     for (slot, tables) in &job.inputs {
@@ -145,6 +163,12 @@ fn inputs(job: &Job, context: &JobContext<'_>) -> Result<MergingIter<Source>> {
                 Arc::clone(tables),
             );
             sources.push(Source::Level(level));
+        } else if slot.area == Area::SstLog {
+            for run in tables.runs(order) {
+                let (cache, tables) = (Arc::clone(context.cache), Arc::clone(run));
+                let run = RunIter::new(context.order.clone(), cache, scan, tables);
+                sources.push(Source::Run(run));
+            }
         } else {
             for meta in tables.iter() {
                 let table = context.cache.get(meta.number, meta.size)?;
@@ -160,6 +184,9 @@ struct Writer<'a> {
     context: &'a JobContext<'a>,
     settings: &'a TableSettings,
     open: Option<(FileNumber, TableBuilder)>,
+    /// Of the open table, if hotness is wanted.
+    entries: u64,
+    sampled: Vec<KeyHash>,
     done: Output,
 }
 
@@ -180,8 +207,18 @@ impl Writer<'_> {
             let builder = TableBuilder::new(file, number, self.settings.clone());
             self.open = Some((number, builder));
         }
+        if self.context.hotness.is_some() {
+            self.sample(key);
+        }
         let (_, builder) = self.open.as_mut().expect("opened just above");
         builder.add(key, value)
+    }
+
+    fn sample(&mut self, key: &[u8]) {
+        if self.entries.is_multiple_of(ENTRIES_PER_SAMPLE) {
+            self.sampled.push(KeyHash::of(key::user_key(key)));
+        }
+        self.entries += 1;
     }
 
     fn end_table(&mut self) -> Result<()> {
@@ -189,6 +226,11 @@ impl Writer<'_> {
         let summary = builder.finish().inspect_err(|_| self.remove(number))?;
         self.done.bytes_written += summary.bytes;
         self.done.tables.push(summary);
+        if let Some(hotness) = self.context.hotness {
+            self.done.hotness.push(hotness(&self.sampled));
+            self.sampled.clear();
+            self.entries = 0;
+        }
         Ok(())
     }
 

@@ -5,23 +5,32 @@
 //! ones in [`parts`]; the database installs the edit. No policy or manual request has another way. Repair, which
 //! takes all there is into a new database, runs the merge alone.
 
+pub(crate) mod accept;
 pub(crate) mod closure;
 pub(crate) mod cut;
 pub(crate) mod executor;
+pub(crate) mod hot_map;
 pub(crate) mod in_flight;
 pub(crate) mod job;
+pub(crate) mod l2sm;
 pub(crate) mod leveled;
 pub(crate) mod merge;
 pub(crate) mod parts;
 pub(crate) mod policy;
+pub(crate) mod remains;
 pub(crate) mod retention;
 pub(crate) mod share;
+pub(crate) mod simulation;
+pub(crate) mod slice;
+pub(crate) mod sliced;
 pub(crate) mod stretch;
+pub(crate) mod turns;
 
 #[cfg(test)]
 mod model;
 
 use crate::base::slot::Slot;
+use crate::compaction::parts::Part;
 use crate::format::filename::FileNumber;
 
 /// What a policy wants done. The engine adds what the rules demand.
@@ -40,5 +49,13 @@ pub(crate) enum Plan {
         inputs: Vec<FileNumber>,
         /// Where the output goes: a sorted slot.
         to: Slot,
+    },
+    /// All that an SST log holds of a range of keys is merged into the next level. Of a table that reaches
+    /// out of the range, the rest stays where it is.
+    Slice {
+        /// The SST log.
+        from: Slot,
+        /// The range. No table of the next level may reach out of it.
+        part: Part,
     },
 }

@@ -14,16 +14,20 @@ use std::sync::Arc;
 
 use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::key::{InternalKey, ParsedKey, SeqNo, ValueKind};
-use crate::base::slot::Slot;
+use crate::base::slot::{Area, Slot};
 use crate::compaction::closure::{self, Closed};
 use crate::compaction::cut::Cutter;
 use crate::compaction::in_flight::InFlight;
 use crate::compaction::job::{Job, JobLimits, Output};
+use crate::compaction::parts::Part;
 use crate::compaction::retention::{Retention, Verdict};
+use crate::compaction::slice;
 use crate::format::filename::FileNumber;
+use crate::format::manifest::edit::{Live, Span};
 use crate::format::table::builder::TableSummary;
 use crate::format::table::properties::TableProperties;
 use crate::version::builder::{self, Change};
+use crate::version::table_meta::TableMeta;
 use crate::version::testing::{Random, order, sized, sst_log, tree};
 use crate::version::{Version, check};
 
@@ -38,6 +42,9 @@ const ENTRY_BYTES: u64 = 10;
 struct Rules {
     close: fn(&UserOrder, &Version, &[FileNumber], Slot) -> Option<Closed>,
     admits: fn(&InFlight, &UserOrder, &Closed, Slot) -> bool,
+    slice: fn(&UserOrder, &Version, Slot, &Part) -> Option<Closed>,
+    /// Whether a table of which a slice has gone counts without it from then on.
+    narrows: bool,
     /// Last touch to a job before it runs.
     job: fn(&Version, &mut Job),
     cuts: Cuts,
@@ -48,6 +55,8 @@ struct Rules {
 const RULES: Rules = Rules {
     close: closure::close,
     admits: InFlight::admits,
+    slice: slice::close,
+    narrows: true,
     job: |_, _| (),
     cuts: Cuts::BetweenKeys,
     tolerated: Cuts::BetweenKeys,
@@ -92,6 +101,7 @@ struct Done {
     merges: usize,
     dropped: usize,
     turned_away: usize,
+    slices: usize,
 }
 
 /// What a history broke.
@@ -171,7 +181,7 @@ impl Model {
         let mut entries = std::mem::take(&mut self.memtable);
         entries.sort_by_key(|(key, seqno, _)| (*key, std::cmp::Reverse(*seqno)));
         let built = self.store(entries);
-        self.install(Vec::new(), &[built], Slot::L0)?;
+        self.install(Vec::new(), &[built], Slot::L0, Vec::new())?;
         Ok(true)
     }
 
@@ -194,11 +204,12 @@ impl Model {
         gone: Vec<(Slot, FileNumber)>,
         new: &[TableSummary],
         to: Slot,
+        remaining: Vec<(Slot, Arc<TableMeta>)>,
     ) -> Checked {
         let meta = |built: &TableSummary| {
             sized(built.number.0, built.bytes, (built.smallest.clone(), built.largest.clone()))
         };
-        let added = new.iter().map(|built| (to, meta(built))).collect();
+        let added = new.iter().map(|built| (to, meta(built))).chain(remaining).collect();
         self.change(Change { removed: gone, added })
     }
 
@@ -221,6 +232,9 @@ impl Model {
             return false;
         }
         let from = *self.random.pick(&filled);
+        if from.area == Area::SstLog && self.random.percent(50) {
+            return self.plan_slice(from);
+        }
         let reachable: Vec<Slot> = targets.into_iter().filter(|to| *to >= from).collect();
         let to = *self.random.pick(&reachable);
         let tables = self.version.slot(from);
@@ -228,6 +242,31 @@ impl Model {
             (0..=self.random.below(3)).map(|_| self.random.pick(tables).number).collect();
         let user = &self.order.user;
         let Some(closed) = (self.rules.close)(user, &self.version, &seed, to) else { return false };
+        self.begin(closed, to)
+    }
+
+    /// Proposes a slice between two borders of the next level's tables, at random.
+    fn plan_slice(&mut self, from: Slot) -> bool {
+        let to = slice::target(from).expect("below an SST log there is a level");
+        let below = self.version.slot(to);
+        let mut border = |least: usize| {
+            let at = least + self.random.below(below.len() + 1 - least);
+            let border =
+                below.get(at).filter(|_| at > 0).map(|table| table.smallest.user().to_vec());
+            (at, border)
+        };
+        let (at, from_key) = border(0);
+        let (_, until) = border((at + 1).min(below.len()));
+        let part = Part { from: from_key, until };
+        let Some(closed) = (self.rules.slice)(&self.order.user, &self.version, from, &part) else {
+            return false;
+        };
+        self.done.slices += 1;
+        self.begin(closed, to)
+    }
+
+    fn begin(&mut self, closed: Closed, to: Slot) -> bool {
+        let user = &self.order.user;
         if !(self.rules.admits)(&self.in_flight, user, &closed, to) {
             self.done.turned_away += 1;
             return false;
@@ -279,7 +318,8 @@ impl Model {
                     return Err(format!("job {} refuses its output", job.id));
                 }
                 let gone = job.input_tables().map(|(slot, table)| (slot, table.number)).collect();
-                self.install(gone, &output.tables, job.to)?;
+                let remaining = self.remaining(&job);
+                self.install(gone, &output.tables, job.to, remaining)?;
                 self.in_flight.end(job.id);
                 self.done.merges += 1;
             }
@@ -287,10 +327,41 @@ impl Model {
         Ok(true)
     }
 
+    /// What of a slice's tables still counts.
+    fn remaining(&self, job: &Job) -> Vec<(Slot, Arc<TableMeta>)> {
+        let order = &self.order.user;
+        let logged = job.input_tables().filter(|(slot, _)| slot.area == Area::SstLog);
+        let narrowed = |(slot, table): (Slot, &Arc<TableMeta>)| {
+            let entries = &self.contents[&table.number];
+            let stays = |entry: &Entry| {
+                table.counts(order, &[entry.0]) && !job.part.holds(order, &[entry.0])
+            };
+            let stretches = entries.chunk_by(|a, b| stays(a) == stays(b));
+            let stretches = stretches.filter(|stretch| stays(&stretch[0]));
+            let span = |stretch: &[Entry]| Span {
+                smallest: internal(&stretch[0]),
+                largest: internal(&stretch[stretch.len() - 1]),
+            };
+            let live = Live { bytes: 1, parts: stretches.map(span).collect() };
+            let narrowed = Arc::new(table.narrowed(live)?);
+            Some((slot, if self.rules.narrows { narrowed } else { Arc::clone(table) }))
+        };
+        match job.part == Part::all() {
+            true => Vec::new(),
+            false => logged.filter_map(narrowed).collect(),
+        }
+    }
+
     /// What the merge loop does, on lists.
     fn merge(&mut self, job: &Job) -> Output {
-        let inputs = job.input_tables().flat_map(|(_, table)| self.contents[&table.number].clone());
-        let mut entries: Vec<Entry> = inputs.collect();
+        let order = self.order.user.clone();
+        let merged = |(_, table): (Slot, &Arc<TableMeta>)| {
+            let counts = |entry: &Entry| {
+                table.counts(&order, &[entry.0]) && job.part.holds(&order, &[entry.0])
+            };
+            self.contents[&table.number].iter().copied().filter(counts).collect::<Vec<_>>()
+        };
+        let mut entries: Vec<Entry> = job.input_tables().flat_map(merged).collect();
         entries.sort_by_key(|(key, seqno, _)| (*key, std::cmp::Reverse(*seqno)));
         let order = self.order.clone();
         let mut retention = Retention::new(&order.user, &job.snapshots, &job.below);
@@ -340,6 +411,7 @@ fn run_all(seeds: std::ops::Range<u64>, rules: Rules) -> Result<Done, String> {
         total.merges += done.merges;
         total.dropped += done.dropped;
         total.turned_away += done.turned_away;
+        total.slices += done.slices;
     }
     Ok(total)
 }
@@ -349,6 +421,7 @@ fn the_rules_keep_every_history() {
     let done = run_all(0..2_000, RULES).unwrap();
     assert!(done.moves > 2_000 && done.merges > 5_000, "{} {}", done.moves, done.merges);
     assert!(done.dropped > 10_000 && done.turned_away > 2_000);
+    assert!(done.slices > 2_000, "{}", done.slices);
 }
 
 /// Tables that share border keys, as LevelDB wrote them, everywhere.

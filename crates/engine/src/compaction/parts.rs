@@ -23,25 +23,60 @@ impl Part {
     pub(crate) fn all() -> Self {
         Part::default()
     }
+
+    pub(crate) fn holds(&self, order: &UserOrder, user: &[u8]) -> bool {
+        self.from.as_ref().is_none_or(|from| order.compare(from, user).is_le())
+            && self.is_before_end(order, user)
+    }
+
+    pub(crate) fn is_before_end(&self, order: &UserOrder, user: &[u8]) -> bool {
+        self.until.as_ref().is_none_or(|until| order.compare(user, until).is_lt())
+    }
+
+    /// Whether it holds keys between these two, both included.
+    pub(crate) fn meets(&self, order: &UserOrder, (low, high): (&[u8], &[u8])) -> bool {
+        let is_behind_start =
+            self.from.as_ref().is_none_or(|from| order.compare(from, high).is_le());
+        is_behind_start && self.is_before_end(order, low)
+    }
+
+    /// A closed range without what lies outside of this, but for its end.
+    pub(crate) fn clip<'k>(
+        &'k self,
+        order: &UserOrder,
+        (low, high): (&'k [u8], &'k [u8]),
+    ) -> (&'k [u8], &'k [u8]) {
+        let from = self.from.as_deref().filter(|from| order.compare(from, low).is_gt());
+        let until = self.until.as_deref().filter(|until| order.compare(until, high).is_lt());
+        (from.unwrap_or(low), until.unwrap_or(high))
+    }
 }
 
 /// Parts of a job for so many threads, in order; one if it is not worth more.
 pub(crate) fn split(job: &Job, context: &JobContext<'_>, threads: usize) -> Result<Vec<Part>> {
     // A part ends a table early, so it shall fill others.
-    let worth = job.input_bytes() / job.cut.table_bytes.max(1);
+    let worth = job.input_bytes(&context.order.user) / job.cut.table_bytes.max(1);
     let parts = worth.min(threads as u64);
     if parts < 2 {
-        return Ok(vec![Part::all()]);
+        return Ok(vec![job.part.clone()]);
     }
-    let pieces = pieces(job, context)?;
-    Ok(between(borders(&context.order.user, pieces, parts)))
+    let mut pieces = pieces(job, context)?;
+    // A border is where a part begins: not where the whole does.
+    let order = &context.order.user;
+    let is_within = |key: &[u8]| {
+        let from = job.part.from.as_ref();
+        job.part.is_before_end(order, key)
+            && from.is_none_or(|from| order.compare(from, key).is_lt())
+    };
+    pieces.retain(|(key, _)| is_within(key));
+    Ok(between(borders(order, pieces, parts), &job.part))
 }
 
 /// The end of a stretch of keys, and about how many bytes it has.
 type Piece = (Vec<u8>, u64);
 
 fn pieces(job: &Job, context: &JobContext<'_>) -> Result<Vec<Piece>> {
-    let total = job.input_bytes().max(1);
+    let total = job.input_bytes(&context.order.user).max(1);
     let mut pieces = Vec::new();
     for (slot, meta) in job.input_tables() {
         let least = if slot.is_sorted() { 1 } else { PIECES_OF_LOOSE };
@@ -78,13 +113,13 @@ fn borders(order: &UserOrder, mut pieces: Vec<Piece>, parts: u64) -> Vec<Vec<u8>
     borders
 }
 
-fn between(borders: Vec<Vec<u8>>) -> Vec<Part> {
+fn between(borders: Vec<Vec<u8>>, whole: &Part) -> Vec<Part> {
     let mut parts = Vec::new();
-    let mut from = None;
+    let mut from = whole.from.clone();
     for border in borders {
         parts.push(Part { from: from.replace(border.clone()), until: Some(border) });
     }
-    parts.push(Part { from, until: None });
+    parts.push(Part { from, until: whole.until.clone() });
     parts
 }
 
@@ -115,11 +150,15 @@ mod tests {
 
     #[test]
     fn parts_cover_all_keys() {
-        let parts = between(vec![b"b".to_vec(), b"d".to_vec()]);
+        let parts = between(vec![b"b".to_vec(), b"d".to_vec()], &Part::all());
         let shown: Vec<_> =
             parts.iter().map(|Part { from, until }| (from.as_deref(), until.as_deref())).collect();
         let (b, d): (Option<&[u8]>, Option<&[u8]>) = (Some(b"b"), Some(b"d"));
         assert_eq!(shown, [(None, b), (b, d), (d, None)]);
-        assert_eq!(between(Vec::new()), [Part::all()]);
+        assert_eq!(between(Vec::new(), &Part::all()), [Part::all()]);
+        let whole = Part { from: Some(b"a".to_vec()), until: Some(b"x".to_vec()) };
+        assert_eq!(between(Vec::new(), &whole), std::slice::from_ref(&whole));
+        let ends = between(vec![b"b".to_vec()], &whole);
+        assert_eq!((&ends[0].from, &ends[1].until), (&whole.from, &whole.until));
     }
 }

@@ -16,6 +16,7 @@ use crate::base::slot::Slot;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Mutex, Signal};
 use crate::compaction::executor::CompactionExecutor;
+use crate::compaction::hot_map::HotMap;
 use crate::db::background::bell::Bell;
 use crate::db::background::seat::Seat;
 use crate::db::options::{Background, Options};
@@ -55,6 +56,10 @@ pub(crate) struct Core {
     /// Tables of level 0, for the leader, who would pin a version for each write to count them.
     pub(crate) level0_tables: AtomicU64,
     pub(crate) backlog: Backlog,
+    /// How often keys were written lately, if the policy asks.
+    pub(crate) hot_map: Option<Mutex<HotMap>>,
+    /// Whether the manifest has how hot tables are, which LevelDB does not read.
+    pub(crate) tells_hotness: AtomicBool,
     /// Merges that run.
     pub(crate) merges: AtomicU64,
     pub(crate) seat: Seat,

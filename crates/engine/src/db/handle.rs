@@ -291,6 +291,20 @@ impl Db {
         self.core().compact_range(KeyRange { from, to })
     }
 
+    /// Merges all that SST logs hold ([`Compaction`](crate::Compaction)) into the levels below them, and writes a manifest
+    /// that LevelDB reads again. From then on this database compacts as with
+    /// [`Compaction::Leveled`](crate::Compaction::Leveled), until it is opened again. Blocks until done, which takes as long as
+    /// rewriting about ten times what the logs hold; reads and writes go on. Without logs it waits for background work, and
+    /// writes the manifest.
+    ///
+    /// # Errors
+    ///
+    /// `ReadOnly` if the database is open read-only, or the failure that keeps it from ending. What was merged until then
+    /// stays so; to call it again is safe.
+    pub fn drain_logs(&self) -> Result<()> {
+        self.core().drain_logs()
+    }
+
     /// Waits until background work has nothing left to flush or compact.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::base::comparator::Comparator;
 use crate::base::event::EventListener;
+use crate::compaction::policy::Compaction;
 use crate::db::read::snapshot::Snapshot;
 use crate::env::Env;
 use crate::format::table::cache::Cache;
@@ -74,6 +75,8 @@ pub struct Options {
     /// Filter that spares reads of tables that lack a key. Default: none; tables that lie above
     /// others then still get a Bloom filter of 10 bits per key, if the order is bytewise.
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
+    /// How tables are merged. Default: as LevelDB does.
+    pub compaction: Compaction,
     /// Compact tables that reads often visit in vain, as LevelDB does. It makes reads write; off by
     /// default.
     pub seek_compaction: bool,
@@ -87,9 +90,11 @@ pub struct Options {
     /// [`level1_bytes`](Self::level1_bytes), which come of large write buffers, are compacted at twice as many, if they have
     /// filters and scans may have them merged sooner. Defaults: 4, 20 and 36 (LevelDB: 4, 8 and 12).
     pub level0: Level0Limits,
-    /// Bytes of level 1 before it is compacted; each deeper level holds ten times more. Default:
-    /// 10 MiB.
+    /// Bytes of level 1 before it is compacted. Default: 10 MiB.
     pub level1_bytes: u64,
+    /// How many times the one before it each deeper level holds; 2 to 1000. With less there are more levels, and each is
+    /// merged for less. Default: 10, which is LevelDB's.
+    pub level_growth: u64,
     /// Compactions that may run side by side, and threads that merge for one
     /// [`compact_range`](crate::Db::compact_range); 1 to 16. Default: 2.
     pub compaction_lanes: usize,
@@ -155,10 +160,12 @@ impl Default for Options {
             reuse_logs: false,
             map_logs: true,
             filter_policy: None,
+            compaction: Compaction::default(),
             seek_compaction: false,
             scan_compaction: true,
             level0: Level0Limits::default(),
             level1_bytes: 10 << 20,
+            level_growth: 10,
             compaction_lanes: 2,
             lanes_make_way: true,
             background: Background::default(),
@@ -187,10 +194,12 @@ impl fmt::Debug for Options {
             .field("reuse_logs", &self.reuse_logs)
             .field("map_logs", &self.map_logs)
             .field("filter_policy", &filter)
+            .field("compaction", &self.compaction)
             .field("seek_compaction", &self.seek_compaction)
             .field("scan_compaction", &self.scan_compaction)
             .field("level0", &self.level0)
             .field("level1_bytes", &self.level1_bytes)
+            .field("level_growth", &self.level_growth)
             .field("compaction_lanes", &self.compaction_lanes)
             .field("lanes_make_way", &self.lanes_make_way)
             .finish_non_exhaustive()

@@ -16,7 +16,6 @@ use crate::store::block_cache::BlockCache;
 const BLOCK_CACHE_BYTES: usize = 8 << 20;
 /// Files other than tables that a database keeps open; LevelDB takes them off `max_open_files`.
 const OTHER_FILES: usize = 10;
-const LEVEL_GROWTH: u64 = 10;
 /// Bits per key of the filters that upper tables have even if the user asks for none.
 const UPPER_FILTER_BITS: usize = 10;
 
@@ -51,6 +50,7 @@ pub(crate) fn clamp(mut options: Options) -> Options {
     options.block_restart_interval = options.block_restart_interval.max(1);
     options.max_immutable_memtables = options.max_immutable_memtables.clamp(1, 16);
     options.compaction_lanes = options.compaction_lanes.clamp(1, 16);
+    options.level_growth = options.level_growth.clamp(2, 1000);
     options
 }
 
@@ -69,7 +69,7 @@ impl Settings {
                 _ => options.level0.compact,
             },
             level1_bytes: options.level1_bytes,
-            level_growth: LEVEL_GROWTH,
+            level_growth: options.level_growth,
             table_bytes,
         };
         let bottom_table = TableSettings {
@@ -127,6 +127,9 @@ fn check(options: &Options) -> Result<()> {
     if options.block_restart_interval == 0 || options.max_immutable_memtables == 0 {
         let message = "block_restart_interval and max_immutable_memtables must not be 0";
         return Err(Error::invalid_argument(message));
+    }
+    if options.level_growth == 0 {
+        return Err(Error::invalid_argument("level_growth must not be 0"));
     }
     Ok(())
 }

@@ -4,8 +4,9 @@
 //! take numbers in the order of their data, and manifests are written without regard to order. An
 //! `SstLog` slot goes by arrival, for a table moved there may be older than its neighbours by
 //! number and newer by data: what an edit adds stands before all that was there, in the order in
-//! which the edit names it (A4). A manifest that begins with all tables in search order, and goes
-//! on edit by edit, gives the same order again.
+//! which the edit names it (A4). What it both removes and adds there is the same table, of which less
+//! counts than before, and keeps its place. A manifest that begins with all tables in search order,
+//! and goes on edit by edit, gives the same order again.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -47,12 +48,19 @@ struct Added {
     arrival: Arrival,
 }
 
-/// Orders additions as an `SstLog` slot has them: the last change first, and within one change as
+/// Orders tables as an `SstLog` slot has them: the last change first, and within one change as
 /// it has them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Arrival {
     change: Reverse<usize>,
     position: usize,
+}
+
+impl Arrival {
+    /// Of a table that was there before all changes.
+    fn of_base(position: usize) -> Self {
+        Arrival { change: Reverse(0), position }
+    }
 }
 
 impl<'a> VersionBuilder<'a> {
@@ -68,20 +76,35 @@ impl<'a> VersionBuilder<'a> {
     /// Corruption if a table is added to a slot that has it.
     pub(crate) fn apply(&mut self, change: Change) -> Result<()> {
         self.changes += 1;
+        let mut left = HashMap::new();
         for (slot, number) in change.removed {
-            let target = &mut self.slots[slot.index()];
-            target.added.remove(&number);
-            target.removed.insert(number);
+            if let Some(arrival) = self.remove(slot, number) {
+                left.insert((slot, number), arrival);
+            }
         }
         for (position, (slot, table)) in change.added.into_iter().enumerate() {
             let number = table.number;
-            let arrival = Arrival { change: Reverse(self.changes), position };
+            let new = Arrival { change: Reverse(self.changes), position };
+            let arrival = left.get(&(slot, number)).copied().unwrap_or(new);
             let added = &mut self.slots[slot.index()].added;
             if added.insert(number, Added { table, arrival }).is_some() {
                 return Err(added_twice(slot, number));
             }
         }
         Ok(())
+    }
+
+    /// Returns the table's arrival, where order goes by it.
+    fn remove(&mut self, slot: Slot, number: FileNumber) -> Option<Arrival> {
+        let target = &mut self.slots[slot.index()];
+        let added = target.added.remove(&number);
+        let is_new = target.removed.insert(number);
+        if slot.area != Area::SstLog {
+            return None;
+        }
+        let in_base = || self.base.slot(slot).iter().position(|table| table.number == number);
+        let in_base = || in_base().filter(|_| is_new).map(Arrival::of_base);
+        added.map(|added| added.arrival).or_else(in_base)
     }
 
     pub(crate) fn finish(mut self) -> Result<Version> {
@@ -96,16 +119,20 @@ impl<'a> VersionBuilder<'a> {
     }
 
     fn merge(&self, slot: Slot, change: SlotChange) -> Result<Tables> {
-        let base = self.base.slot(slot).iter();
-        let kept = base.filter(|table| !change.removed.contains(&table.number));
-        let kept: Vec<Arc<TableMeta>> = kept.cloned().collect();
-        if let Some(twice) = kept.iter().find(|table| change.added.contains_key(&table.number)) {
-            return Err(added_twice(slot, twice.number));
+        let base = self.base.slot(slot).iter().enumerate();
+        let kept = base.filter(|(_, table)| !change.removed.contains(&table.number));
+        let kept = kept.map(|(position, table)| Added {
+            table: Arc::clone(table),
+            arrival: Arrival::of_base(position),
+        });
+        let kept: Vec<Added> = kept.collect();
+        let is_twice = |kept: &&Added| change.added.contains_key(&kept.table.number);
+        if let Some(twice) = kept.iter().find(is_twice) {
+            return Err(added_twice(slot, twice.table.number));
         }
-        let mut added: Vec<Added> = change.added.into_values().collect();
-        added.sort_unstable_by_key(|added| added.arrival);
-        let mut tables: Vec<_> = added.into_iter().map(|added| added.table).collect();
-        tables.extend(kept);
+        let mut all: Vec<Added> = change.added.into_values().chain(kept).collect();
+        all.sort_unstable_by_key(|added| added.arrival);
+        let mut tables: Vec<_> = all.into_iter().map(|added| added.table).collect();
         self.sort(slot, &mut tables);
         Ok(Arc::new(tables.into_iter().collect()))
     }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::slot::Slot;
+use crate::format::manifest::edit::Span;
 use crate::version::Version;
 use crate::version::table_meta::TableMeta;
 
-/// Checks A5 in every sorted slot, and that each table's bounds are in order.
+/// Checks A5 in every sorted slot, and that the bounds of each table and its parts are in order.
 pub(crate) fn check(order: &InternalOrder, version: &Version) -> Result<()> {
     for (slot, tables) in version.slots() {
         for table in tables {
@@ -27,6 +28,16 @@ pub(crate) fn check(order: &InternalOrder, version: &Version) -> Result<()> {
 fn check_bounds(order: &InternalOrder, slot: Slot, table: &TableMeta) -> Result<()> {
     if order.compare(table.smallest.as_bytes(), table.largest.as_bytes()).is_gt() {
         let message = format!("table {} in {slot}: smallest key after largest", table.number);
+        return Err(Error::corruption(message));
+    }
+    let parts = table.parts();
+    let in_order =
+        |part: &Span| order.compare(part.smallest.as_bytes(), part.largest.as_bytes()).is_le();
+    // Of one key, all entries of a table count or none.
+    let apart =
+        |pair: &[Span]| order.user.compare(pair[0].largest.user(), pair[1].smallest.user()).is_lt();
+    if !parts.iter().all(in_order) || !parts.windows(2).all(apart) {
+        let message = format!("table {} in {slot}: the parts that count overlap", table.number);
         return Err(Error::corruption(message));
     }
     Ok(())

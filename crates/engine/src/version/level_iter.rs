@@ -11,6 +11,7 @@ use crate::format::table::{ScanOptions, TableIter};
 use crate::memtable::MemTableIter;
 use crate::store::table_cache::TableCache;
 use crate::version::Tables;
+use crate::version::run_iter::RunIter;
 
 /// A sorted run of disjoint tables as one iterator; opens a table when it gets there.
 pub(crate) struct LevelIter {
@@ -193,6 +194,7 @@ pub(crate) enum Source {
     MemTable(MemTableIter),
     Table(TableIter),
     Level(LevelIter),
+    Run(RunIter),
 }
 
 macro_rules! each {
@@ -201,6 +203,7 @@ macro_rules! each {
             Source::MemTable($iter) => $call,
             Source::Table($iter) => $call,
             Source::Level($iter) => $call,
+            Source::Run($iter) => $call,
         }
     };
 }
@@ -219,13 +222,20 @@ impl InternalIterator for Source {
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         each!(self, iter => iter.seek(target))
     }
-    #[inline(always)] // One of three, mostly the same as before.
+    #[inline(always)] // One of four, mostly the same as before.
     fn next(&mut self) -> Result<()> {
         each!(self, iter => iter.next())
     }
     #[inline(always)]
     fn next_with_head(&mut self, head: &mut KeyHead, is_bytewise: bool) -> Result<bool> {
         each!(self, iter => iter.next_with_head(head, is_bytewise))
+    }
+    #[inline]
+    fn arrive(&mut self) -> Result<()> {
+        match self {
+            Source::Run(iter) => iter.arrive(),
+            _ => Ok(()),
+        }
     }
     #[inline(always)]
     fn prev(&mut self) -> Result<()> {

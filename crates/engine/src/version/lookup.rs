@@ -6,9 +6,10 @@ use std::sync::Arc;
 use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::key::{self, ValueKind};
-use crate::base::slot::Slot;
+use crate::base::slot::{Area, Slot};
 use crate::format::table::{GetOptions, Table};
 use crate::store::table_cache::TableCache;
+use crate::version::strata::Layer;
 use crate::version::table_meta::TableMeta;
 use crate::version::{Tables, Version};
 
@@ -23,6 +24,24 @@ pub(crate) struct Target<'a> {
 pub(crate) enum Hit<R> {
     Value(R),
     Deleted,
+}
+
+/// The tables of one slot that may hold a key, newest first.
+enum Candidates<T, L> {
+    Tree(T),
+    Logged(L),
+}
+
+impl<I, T: Iterator<Item = I>, L: Iterator<Item = I>> Iterator for Candidates<T, L> {
+    type Item = I;
+
+    #[inline]
+    fn next(&mut self) -> Option<I> {
+        match self {
+            Candidates::Tree(tables) => tables.next(),
+            Candidates::Logged(tables) => tables.next(),
+        }
+    }
 }
 
 /// The answer, and whether the search went through more than one table: then the first one cost a
@@ -51,7 +70,11 @@ impl Lookup<'_> {
         let mut answer = Answer { hit: None, wasted: None, wants_filter: false };
         let mut first: Option<(Slot, &Arc<TableMeta>)> = None;
         for (slot, tables) in version.filled_slots() {
-            for table in self.candidates(slot, tables, target) {
+            let candidates = match slot.area {
+                Area::Tree => Candidates::Tree(self.candidates(slot, tables, target)),
+                Area::SstLog => Candidates::Logged(self.logged_candidates(tables, target)),
+            };
+            for table in candidates {
                 answer.wasted = first;
                 let open = self.cache.get(table.number, table.size)?;
                 answer.hit = self.probe(&open, target, &mut found)?;
@@ -90,6 +113,22 @@ impl Lookup<'_> {
                     || (user.compare(table.smallest.user(), target.user).is_le()
                         && user.compare(table.largest.user(), target.user).is_ge())
             })
+    }
+
+    /// The same of an SST log.
+    #[inline]
+    fn logged_candidates<'v>(
+        &self,
+        tables: &'v Tables,
+        target: Target<'_>,
+    ) -> impl Iterator<Item = &'v Arc<TableMeta>> {
+        let layers = tables.strata(&self.order.user).over(&self.order.user, target.user);
+        let reaches = move |layer: &Layer| {
+            let table = &tables[layer.table as usize];
+            let (_, largest) = table.stretch(layer.stretch as usize)?;
+            self.order.compare(largest.as_bytes(), target.seek).is_ge().then_some(table)
+        };
+        layers.iter().filter_map(reaches)
     }
 
     fn probe<R>(

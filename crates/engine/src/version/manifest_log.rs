@@ -78,6 +78,11 @@ impl ManifestLog {
         self.broken || self.bytes > ROTATE_BYTES_MIN.max(self.snapshot_bytes * ROTATE_GROWTH)
     }
 
+    /// The next edit goes into a new manifest, whatever became of an attempt at one.
+    pub(crate) fn give_up(&mut self) {
+        self.broken = true;
+    }
+
     /// Closes a manifest that another has replaced, or that the database is done with. Everything in
     /// it was synced, so a failure here loses nothing and is only told.
     pub(crate) fn close(mut self) -> Result<()> {
@@ -119,10 +124,10 @@ impl ManifestLog {
 mod tests {
     use super::*;
     use crate::base::key::SeqNo;
-    use crate::format::manifest::edit::NewTable;
+    use crate::format::manifest::edit::{Live, NewTable};
     use crate::format::manifest::reader::ManifestReader;
     use crate::version::testing::files::{DIR, Spy, spied};
-    use crate::version::testing::{key, sst_log};
+    use crate::version::testing::{key, tree};
 
     fn edit(seqno: u64) -> VersionEdit {
         VersionEdit { last_seqno: Some(SeqNo(seqno)), ..VersionEdit::default() }
@@ -239,8 +244,10 @@ mod tests {
             size: 1,
             smallest: key("a", 1),
             largest: key("b", 1),
+            live: Some(Live { bytes: 1, parts: Vec::new() }),
+            hotness: 0,
         };
-        let moved = VersionEdit { added: vec![(sst_log(1), added)], ..edit(2) };
+        let moved = VersionEdit { added: vec![(tree(1), added)], ..edit(2) };
         assert!(log.append(&moved).is_err());
         assert!(log.wants_rotation());
     }

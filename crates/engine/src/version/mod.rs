@@ -14,6 +14,8 @@ pub(crate) mod level_iter;
 pub(crate) mod lookup;
 pub(crate) mod manifest_log;
 pub(crate) mod recover;
+pub(crate) mod run_iter;
+pub(crate) mod strata;
 pub(crate) mod table_list;
 pub(crate) mod table_meta;
 #[cfg(test)]

@@ -128,11 +128,9 @@ impl Replay<'_> {
         self.prev_log_number = edit.prev_log_number.or(self.prev_log_number);
         self.next_file = edit.next_file.or(self.next_file);
         self.last_seqno = edit.last_seqno.or(self.last_seqno);
-        let added = edit.added.into_iter().map(|(slot, table)| {
-            let bounds = (table.smallest, table.largest);
-            let meta = TableMeta::new(table.number, table.size, bounds, self.graveyard.clone());
-            (slot, Arc::new(meta))
-        });
+        let added = edit.added.into_iter();
+        let added = added
+            .map(|(slot, table)| (slot, Arc::new(TableMeta::recovered(table, self.graveyard))));
         let change = Change { added: added.collect::<Vec<(Slot, _)>>(), removed: edit.removed };
         self.builder.apply(change)
     }

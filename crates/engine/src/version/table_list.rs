@@ -8,6 +8,8 @@ use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::fences::Fences;
 use crate::base::key::user_key;
 use crate::base::sync::OnceLock;
+use crate::version::run_iter::{self, Run};
+use crate::version::strata::Strata;
 use crate::version::table_meta::TableMeta;
 
 /// In the order in which reads look: by key where the slot is sorted, newest first elsewhere.
@@ -16,6 +18,9 @@ pub(crate) struct TableList {
     tables: Vec<Arc<TableMeta>>,
     /// Of the tables' greatest user keys, where the slot is sorted and the order bytewise. Made by the first who asks.
     ends: OnceLock<Fences>,
+    /// Of an SST log: the same as sorted runs, and by key. Made by the first who asks.
+    runs: OnceLock<Vec<Arc<Run>>>,
+    strata: OnceLock<Strata>,
     scans: Scans,
 }
 
@@ -40,6 +45,16 @@ impl TableList {
         let ends_before =
             |table: &TableMeta| order.compare(table.largest.as_bytes(), target).is_lt();
         around.start + self.tables[around].partition_point(|table| ends_before(table))
+    }
+
+    /// What counts of the tables as runs of pieces that share no user key: as few as can be, which is as many as lie on top
+    /// of each other anywhere: where the last run begins, for one.
+    pub(crate) fn runs(&self, order: &UserOrder) -> &[Arc<Run>] {
+        self.runs.get_or_init(|| run_iter::runs(order, &self.tables))
+    }
+
+    pub(crate) fn strata(&self, order: &UserOrder) -> &Strata {
+        self.strata.get_or_init(|| Strata::of(order, &self.tables))
     }
 
     /// Counts a scan that visits all tables. True once: when scans have paid about what it would cost to merge so many

@@ -19,6 +19,7 @@ mod panics;
 mod reads;
 mod snapshots;
 mod space;
+mod sst_logs;
 #[path = "../support/mod.rs"]
 mod support;
 mod threads;

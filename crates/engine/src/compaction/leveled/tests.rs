@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! == name of a case
+//! compaction sliced                            leveled if left out
 //! limits l0=4 level1=100 growth=10 table=20    of level 0 in tables, the others in bytes
 //! L0 9:a-f 8:c-k*30                            number:smallest-largest*size; size 10 if left out
 //! L1 3:a@9-c@8 4:c@7-d@1                       user key@sequence number, if that matters
@@ -13,6 +14,7 @@
 //! picks 2                                      plans to ask for at most; else as many as there are
 //! --
 //! merge 3 4 5 -> L2                            each plan in flight beside those before it
+//! slice 3 4 -> L2 of c..f                      of the keys from c on, before f
 //! ```
 //!
 //! `SILTSTONE_BLESS=1` rewrites what follows each `--`.
@@ -25,13 +27,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::*;
 use crate::base::comparator::{Comparator, UserOrder};
 use crate::base::key::{InternalKey, SEQNO_MAX, SeqNo};
+use crate::compaction::accept::{Accepted, accept};
 use crate::compaction::closure::close;
 use crate::compaction::in_flight::InFlight;
+use crate::compaction::parts::Part;
+use crate::compaction::policy::Compaction;
 use crate::version::Version;
 use crate::version::table_meta::TableStats;
 use crate::version::testing::{key, level, sized, sst_log, tree, version};
 
 struct Case {
+    compaction: Compaction,
     settings: LeveledSettings,
     tables: Vec<(Slot, Arc<TableMeta>)>,
     running: Vec<(FileNumber, Slot)>,
@@ -43,6 +49,7 @@ struct Case {
 impl Case {
     fn parse(script: &str) -> Self {
         let mut case = Case {
+            compaction: Compaction::Leveled,
             settings: LeveledSettings {
                 l0_trigger: 4,
                 l0_trigger_if_large: 8,
@@ -59,6 +66,7 @@ impl Case {
         for line in script.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
+                "compaction" => case.compaction = Compaction::of_name(rest).unwrap(),
                 "limits" => case.limits(rest),
                 "snapshot" => case.oldest_read = SeqNo(rest.parse().unwrap()),
                 "seeks" => case.seeks.push(number(rest)),
@@ -93,7 +101,7 @@ impl Case {
     /// The plans, one a line, as they would start side by side.
     fn plans(self) -> String {
         let (order, version) = (UserOrder::Bytewise, Arc::new(version(self.tables)));
-        let mut policy = Leveled::new(self.settings);
+        let mut policy = self.compaction.policy(self.settings);
         let mut in_flight = InFlight::default();
         let begin = |in_flight: &mut InFlight, seed: &[FileNumber], to| {
             let closed = close(&order, &version, seed, to).expect("a plan names tables there are");
@@ -118,16 +126,27 @@ impl Case {
             };
             let Some(plan) = policy.pick(&view) else { break };
             assert_eq!(policy.pick(&view), Some(plan.clone()), "looking changes nothing");
-            let (word, tables, to) = match &plan {
-                Plan::Move { tables, to } => ("move", tables, *to),
-                Plan::Merge { inputs, to } => ("merge", inputs, *to),
+            let (word, part) = match &plan {
+                Plan::Move { .. } => ("move", String::new()),
+                Plan::Merge { .. } => ("merge", String::new()),
+                Plan::Slice { part, .. } => ("slice", format!(" of {}", shown(part))),
             };
-            let listed: Vec<String> = tables.iter().map(|table| table.to_string()).collect();
-            writeln!(plans, "{word} {} -> {to}", listed.join(" ")).unwrap();
-            begin(&mut in_flight, tables, to);
+            let accepted = accept(&order, &version, &in_flight, &plan).expect("a plan may start");
+            let Accepted { closed, to, .. } = accepted;
+            let listed: Vec<String> =
+                numbers(&closed).iter().map(|table| table.to_string()).collect();
+            writeln!(plans, "{word} {} -> {to}{part}", listed.join(" ")).unwrap();
+            in_flight.begin(&order, in_flight.len() as u64, &closed, to);
         }
         if plans.is_empty() { "nothing\n".to_owned() } else { plans }
     }
+}
+
+fn shown(part: &Part) -> String {
+    let text = |key: &Option<Vec<u8>>| {
+        key.as_ref().map_or(String::new(), |key| String::from_utf8(key.clone()).unwrap())
+    };
+    format!("{}..{}", text(&part.from), text(&part.until))
 }
 
 fn number(text: &str) -> FileNumber {
@@ -306,8 +325,7 @@ fn picking_from_many_tables_is_cheap() {
             oldest_read: SEQNO_MAX,
         };
         let Some(plan) = policy.pick(&view) else { break };
-        let (Plan::Move { tables, to } | Plan::Merge { inputs: tables, to }) = plan;
-        let closed = close(&order, &version, &tables, to).unwrap();
+        let Accepted { closed, to, .. } = accept(&order, &version, &in_flight, &plan).unwrap();
         in_flight.begin(&order, id, &closed, to);
         let compared = counting.0.swap(0, Ordering::Relaxed);
         assert!(compared < 18_000 * 40, "{compared} comparisons for pick {id}");

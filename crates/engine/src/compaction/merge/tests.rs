@@ -83,6 +83,7 @@ impl World {
             cancelled: &self.cancelled,
             threads,
             make_way: &|| {},
+            hotness: None,
             call_for_help,
         };
         run(&context)
@@ -188,7 +189,7 @@ fn merges_keep_what_some_read_may_ask_for() {
         let before: usize =
             inputs.map(|(_, table)| world.contents(table.number, table.size).len()).sum();
         assert_eq!(output.entries_dropped, (before - expected.len()) as u64);
-        assert_eq!(output.bytes_read, job.input_bytes());
+        assert_eq!(output.bytes_read, job.input_bytes(&order().user));
         let written: u64 = output.tables.iter().map(|built| built.bytes).sum();
         assert_eq!(output.bytes_written, written);
         for built in &output.tables {

@@ -13,9 +13,9 @@ impl Model {
             found[usize::from(entry.0)].push(*entry);
         }
         for (_, table) in self.version.tables() {
-            for entry in &self.contents[&table.number] {
-                found[usize::from(entry.0)].push(*entry);
-            }
+            let entries = self.contents[&table.number].iter();
+            let counts = |entry: &&Entry| table.counts(&self.order.user, &[entry.0]);
+            entries.filter(counts).for_each(|entry| found[usize::from(entry.0)].push(*entry));
         }
         let mut written: Vec<Vec<Entry>> = vec![Vec::new(); usize::from(KEYS)];
         for entry in self.history.iter().rev() {

@@ -9,6 +9,8 @@ use crate::base::key::SeqNo;
 use crate::base::slot::Slot;
 use crate::compaction::closure::{self, Closed, hull, range_of};
 use crate::compaction::job::Job;
+use crate::compaction::parts::Part;
+use crate::compaction::slice;
 use crate::format::filename::FileNumber;
 use crate::version::table_meta::TableMeta;
 use crate::version::testing::{bounded, key, order, sst_log, tree, version};
@@ -75,7 +77,7 @@ fn plain_close(
         }
     }
     taken.sort_by_key(|(place, _)| *place);
-    Some(Closed { tables: taken })
+    Some(Closed { tables: taken, ..Closed::default() })
 }
 
 #[test]
@@ -200,4 +202,22 @@ fn forgotten_snapshots_are_noticed() {
 #[test]
 fn keys_split_over_tables_are_noticed() {
     breaks(Rules { cuts: Cuts::Anywhere, ..RULES });
+}
+
+#[test]
+fn slices_that_leave_an_older_table_behind_are_noticed() {
+    let slice = |order: &UserOrder, version: &Version, from: Slot, part: &Part| {
+        let mut closed = slice::close(order, version, from, part)?;
+        let logged = closed.tables.iter().filter(|(place, _)| place.slot == from).count();
+        if logged > 1 {
+            closed.tables.remove(logged - 1);
+        }
+        Some(closed)
+    };
+    breaks(Rules { slice, ..RULES });
+}
+
+#[test]
+fn tables_that_go_on_counting_as_a_whole_are_noticed() {
+    breaks(Rules { narrows: false, ..RULES });
 }

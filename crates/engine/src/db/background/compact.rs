@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use crate::base::error::Result;
 use crate::base::event::Event;
-use crate::base::slot::Slot;
+use crate::base::slot::{Area, Slot};
 use crate::base::sync::atomic::Ordering;
 use crate::compaction::Plan;
-use crate::compaction::closure::{self, Closed};
+use crate::compaction::accept;
+use crate::compaction::closure::Closed;
 use crate::compaction::executor::JobContext;
+use crate::compaction::hot_map::{HotMap, KeyHash};
 use crate::compaction::job::{Job, Output};
 use crate::compaction::policy::PickView;
+use crate::compaction::remains::remains;
 use crate::db::background::Worked;
 use crate::db::background::install::refused;
 use crate::db::core::Core;
@@ -19,6 +22,9 @@ use crate::db::state::State;
 use crate::format::filename::FileNumber;
 use crate::version::builder::Change;
 use crate::version::table_meta::{TableMeta, TableStats};
+
+/// Keys of a table in an SST log of which it is known where they lie.
+const MARKS: usize = 32;
 
 /// An accepted plan.
 pub(crate) enum Accepted {
@@ -80,10 +86,15 @@ impl Core {
         let version = Arc::clone(&self.view.load().version);
         // As many as may be open anyway; a database of far more tables has better things to read.
         let mut tables = version.tables().take(self.settings.open_tables_max);
-        let Some((_, meta)) = tables.find(|(_, meta)| !meta.was_looked_into()) else {
-            return Worked::Idle;
+        let is_unknown = |(slot, meta): &(Slot, &Arc<TableMeta>)| {
+            let lacks_marks = slot.area == Area::SstLog && meta.marks().is_none();
+            lacks_marks || !meta.was_looked_into()
         };
+        let Some((slot, meta)) = tables.find(is_unknown) else { return Worked::Idle };
         self.look_into(meta);
+        if slot.area == Area::SstLog {
+            self.mark(meta);
+        }
         Worked::Yes
     }
 
@@ -94,6 +105,14 @@ impl Core {
             let opened = self.tables.get(meta.number, meta.size).ok();
             let properties = opened.as_ref().and_then(|table| table.properties());
             meta.learn_stats(properties.map(TableStats::from));
+        }
+    }
+
+    /// Learns where a table's bytes lie among its keys: slices are chosen by it.
+    fn mark(&self, meta: &TableMeta) {
+        if meta.marks().is_none() {
+            let opened = self.tables.get(meta.number, meta.size).ok();
+            meta.learn_marks(|| opened.map_or_else(Vec::new, |table| table.marks(MARKS)));
         }
     }
 
@@ -108,22 +127,13 @@ impl Core {
         state.policy.pick(&view)
     }
 
-    /// Plan -> job: completes the plan by the rules (A4, A5), and turns it away if it may not run
-    /// beside the others (A7), or if what it names is gone.
+    /// Plan -> job, if it may begin.
     pub(crate) fn accept(&self, state: &mut State, plan: &Plan) -> Option<Accepted> {
         let order = &self.settings.order.user;
-        let (seed, to) = match plan {
-            Plan::Move { tables, to } => (tables, *to),
-            Plan::Merge { inputs, to } => (inputs, *to),
-        };
-        let closed = closure::close(order, &state.version, seed, to)?;
-        if !state.in_flight.admits(order, &closed, to) {
-            return None;
-        }
+        let accept::Accepted { closed, to, moves } =
+            accept::accept(order, &state.version, &state.in_flight, plan)?;
         let id = state.new_job();
         state.in_flight.begin(order, id, &closed, to);
-        // A move of tables that would then overlap is a merge.
-        let moves = matches!(plan, Plan::Move { .. }) && closed.may_move(order, to);
         if moves {
             return Some(Accepted::Move { job: id, closed, to });
         }
@@ -160,6 +170,9 @@ impl Core {
 
     fn run_move(&self, job: u64, closed: &Closed, to: Slot) -> Result<()> {
         let tables = || closed.tables.iter();
+        if to.area == Area::SstLog {
+            tables().for_each(|(_, table)| self.mark(table));
+        }
         let change = Change {
             removed: tables().map(|(place, table)| (place.slot, table.number)).collect(),
             added: tables().map(|(_, table)| (to, Arc::clone(table))).collect(),
@@ -185,8 +198,9 @@ impl Core {
         if !job.accepts(&self.settings.order, &output) {
             return Err(refused(job.id));
         }
+        let remaining = self.with_context(1, |context| remains(job, context))?;
         let elapsed = self.env.clock.now().saturating_sub(begin);
-        self.install(self.change_of(job, &output), None, |state| {
+        self.install(self.change_of(job, &output, remaining), None, |state| {
             state.in_flight.end(job.id);
             let stats = &mut state.level_stats[job.to.level.index()];
             stats.elapsed += elapsed;
@@ -210,6 +224,9 @@ impl Core {
     }
 
     fn with_context<R>(&self, threads: usize, run: impl FnOnce(&JobContext<'_>) -> R) -> R {
+        let hotness = |keys: &[KeyHash]| {
+            self.hot_map.as_ref().map_or(0, |map| mean_weight(&map.lock(), keys))
+        };
         run(&JobContext {
             order: &self.settings.order,
             cache: &self.tables,
@@ -220,6 +237,7 @@ impl Core {
             cancelled: &self.cancelled,
             threads,
             make_way: &|| self.make_way(true),
+            hotness: self.hot_map.as_ref().map(|_| &hotness as _),
             call_for_help: &|| self.ring_for_work(),
         })
     }
@@ -231,12 +249,24 @@ impl Core {
         self.listeners.tell(&Event::CompactionStarted { job: job.id, inputs, target_level });
     }
 
-    fn change_of(&self, job: &Job, output: &Output) -> Change {
+    fn change_of(
+        &self,
+        job: &Job,
+        output: &Output,
+        remaining: Vec<(Slot, Arc<TableMeta>)>,
+    ) -> Change {
         let removed = job.input_tables().map(|(slot, table)| (slot, table.number));
-        let added = output
-            .tables
-            .iter()
-            .map(|built| (job.to, Arc::new(TableMeta::written(built, &self.graveyard))));
+        let hotness = output.hotness.iter().copied().chain(std::iter::repeat(0));
+        let written = |(built, hotness)| {
+            (job.to, Arc::new(TableMeta::written_with(built, hotness, &self.graveyard)))
+        };
+        let added = output.tables.iter().zip(hotness).map(written).chain(remaining);
         Change { removed: removed.collect::<Vec<(Slot, FileNumber)>>(), added: added.collect() }
     }
+}
+
+/// In thousandths.
+fn mean_weight(map: &HotMap, keys: &[KeyHash]) -> u64 {
+    let weights: u64 = keys.iter().map(|key| map.weight(*key)).sum();
+    weights * 1000 / (keys.len() as u64).max(1)
 }

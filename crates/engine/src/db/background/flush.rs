@@ -11,6 +11,7 @@ use crate::base::event::Event;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{self, SeqNo};
 use crate::base::slot::Slot;
+use crate::compaction::hot_map::KeyHash;
 use crate::compaction::retention::{Retention, Verdict};
 use crate::db::background::Worked;
 use crate::db::core::Core;
@@ -50,6 +51,7 @@ impl Core {
         self.backlog.flush_begins(begin);
         self.let_residents_go();
         let snapshots = self.snapshots.with_visible(|| self.visible_seqno());
+        self.note_writes(&entry.table)?;
         let table = self.build_level0(&entry.table, &snapshots)?;
         if let Some(table) = &table {
             // So no reader has to, and the log does not go before what replaces it has shown that it can be read.
@@ -76,6 +78,19 @@ impl Core {
         self.counters.flushes.add(1);
         self.counters.flush_bytes.add(bytes);
         self.listeners.tell(&Event::FlushFinished { job, table: number, bytes, elapsed });
+        Ok(())
+    }
+
+    /// Tells the policy which keys were written, if it asks.
+    fn note_writes(&self, memtable: &Arc<MemTable>) -> Result<()> {
+        let Some(map) = &self.hot_map else { return Ok(()) };
+        let mut iter = memtable.iter();
+        iter.seek_to_first()?;
+        while iter.valid() {
+            // Merges that ask come in between.
+            map.lock().note(KeyHash::of(key::user_key(iter.key())));
+            iter.next()?;
+        }
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::event::Event;
 use crate::base::slot::Slot;
 use crate::base::sync::Guard;
+use crate::base::sync::atomic::Ordering;
 use crate::db::core::Core;
 use crate::db::state::{Floor, State};
 use crate::db::write::read_only;
@@ -71,7 +72,7 @@ impl Core {
         }
         let edit = VersionEdit {
             removed: change.removed.clone(),
-            added: change.added.iter().map(new_table).collect(),
+            added: change.added.iter().map(|added| self.recorded(added)).collect(),
             ..self.edit_header(floor)
         };
         let appended = log.append(&edit);
@@ -104,6 +105,24 @@ impl Core {
         Ok(number)
     }
 
+    /// Begins a new manifest that says what the old one does, without its history.
+    pub(crate) fn renew_manifest(&self) -> Result<()> {
+        let mut manifest = self.manifest.lock();
+        if manifest.is_none() {
+            return Err(read_only());
+        }
+        let version = Arc::clone(&self.state.lock().version);
+        let renewed = self.rotate(&mut manifest, &version, self.floor());
+        if renewed.is_err() {
+            // CURRENT may name either by now: nothing more goes into the old one (M2).
+            manifest.iter_mut().for_each(ManifestLog::give_up);
+        }
+        let number = renewed?;
+        drop(manifest);
+        self.listeners.tell(&Event::ManifestRotated { number: number.0 });
+        Ok(())
+    }
+
     /// What every edit repeats, as LevelDB's do.
     fn edit_header(&self, floor: Floor) -> VersionEdit {
         VersionEdit {
@@ -116,24 +135,25 @@ impl Core {
     }
 
     pub(crate) fn snapshot_edit(&self, version: &Version, floor: Floor) -> VersionEdit {
-        snapshot_of(version, self.settings.order.user.name(), self.edit_header(floor))
+        let snapshot =
+            snapshot_of(version, self.settings.order.user.name(), self.edit_header(floor));
+        let tables = version.tables().map(|(slot, table)| (slot, Arc::clone(table)));
+        VersionEdit { added: tables.map(|added| self.recorded(&added)).collect(), ..snapshot }
+    }
+
+    fn recorded(&self, (slot, table): &(Slot, Arc<TableMeta>)) -> (Slot, NewTable) {
+        // Stored before the manifest is begun anew, under its lock, which orders the two.
+        let hotness = if self.tells_hotness.load(Ordering::Relaxed) { table.hotness() } else { 0 };
+        (*slot, NewTable { hotness, ..table.recorded() })
     }
 }
 
-/// A whole version as one edit, the way every manifest begins.
+/// A whole version as one edit, the way every manifest begins. How hot tables are is not in it: LevelDB reads it if no SST
+/// log is.
 pub(crate) fn snapshot_of(version: &Version, comparator: &str, header: VersionEdit) -> VersionEdit {
-    let added = version.tables().map(|(slot, table)| new_table(&(slot, Arc::clone(table))));
+    let added =
+        version.tables().map(|(slot, table)| (slot, NewTable { hotness: 0, ..table.recorded() }));
     VersionEdit { comparator: Some(comparator.to_owned()), added: added.collect(), ..header }
-}
-
-fn new_table((slot, table): &(Slot, Arc<TableMeta>)) -> (Slot, NewTable) {
-    let table = NewTable {
-        number: table.number,
-        size: table.size,
-        smallest: table.smallest.clone(),
-        largest: table.largest.clone(),
-    };
-    (*slot, table)
 }
 
 /// Tables that the change takes out of the version altogether: a moved one is still there.

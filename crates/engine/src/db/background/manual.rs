@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::slot::{Level, Slot};
+use crate::base::sync::atomic::Ordering;
 use crate::compaction::Plan;
+use crate::compaction::policy::Compaction;
 use crate::db::background::compact::Accepted;
 use crate::db::core::Core;
 use crate::db::state::State;
@@ -72,7 +74,9 @@ impl Core {
             if !self.meets_deeper(range, level) {
                 break;
             }
-            self.compact_level(range, Slot::tree(level), Slot::tree(deeper))?;
+            for from in Slot::all().filter(|slot| slot.level == level) {
+                self.compact_level(range, from, Slot::tree(deeper))?;
+            }
             level = deeper;
         }
         self.drop_deletions(range)
@@ -82,11 +86,11 @@ impl Core {
         Arc::clone(&self.view.load().version)
     }
 
-    /// True if tables of the range lie deeper than `level`, or in level 0, which is never the last.
+    /// True if tables of the range lie deeper than `level`'s tree, or in level 0, which is never the last.
     fn meets_deeper(&self, range: KeyRange<'_>, level: Level) -> bool {
         let order = &self.settings.order.user;
         self.current_version().tables().any(|(slot, table)| {
-            let below = slot.level > level || (level == Level::ZERO && slot.level == level);
+            let below = slot > Slot::tree(level) || (level == Level::ZERO && slot.level == level);
             below && range.meets(order, table)
         })
     }
@@ -161,6 +165,18 @@ impl Core {
             self.note_background_success();
         }
         ran
+    }
+
+    /// Merges what SST logs hold, and begins a manifest that knows of none. No log is filled any more until the database
+    /// is opened again.
+    pub(crate) fn drain_logs(&self) -> Result<()> {
+        if self.queue.is_none() {
+            return Err(read_only());
+        }
+        self.state.lock().policy = Compaction::Leveled.policy(self.settings.leveled);
+        self.tells_hotness.store(false, Ordering::Relaxed);
+        self.wait_for_rest()?;
+        self.renew_manifest()
     }
 
     /// Waits until there is nothing to flush, compact or remove.

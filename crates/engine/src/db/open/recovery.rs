@@ -14,8 +14,9 @@ use crate::base::slot::Slot;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64};
 use crate::base::sync::{Mutex, Rank, Signal};
 use crate::compaction::executor::LocalExecutor;
+use crate::compaction::hot_map::HotMap;
 use crate::compaction::in_flight::InFlight;
-use crate::compaction::leveled::Leveled;
+use crate::compaction::policy::Compaction;
 use crate::db::background::bell::Bell;
 use crate::db::background::seat::Seat;
 use crate::db::core::Core;
@@ -198,7 +199,7 @@ pub(crate) fn assemble(
         immutables: VecDeque::new(),
         wals: Vec::new(),
         version: Arc::default(),
-        policy: Box::new(Leveled::new(settings.leveled)),
+        policy: options.compaction.policy(settings.leveled),
         in_flight: InFlight::default(),
         next_job: 0,
         flushing: false,
@@ -223,6 +224,9 @@ pub(crate) fn assemble(
         changed: Signal::default(),
         level0_tables: AtomicU64::new(0),
         backlog: Backlog::default(),
+        hot_map: (options.compaction == Compaction::L2sm)
+            .then(|| Mutex::new(Rank::Leaf, HotMap::new())),
+        tells_hotness: AtomicBool::new(options.compaction == Compaction::L2sm),
         merges: AtomicU64::new(0),
         seat: Seat::default(),
         failed: AtomicBool::new(false),

@@ -328,6 +328,20 @@ impl Table {
         }
     }
 
+    /// Keys of the index, so many at most and evenly apart, with the bytes of the file up to each.
+    pub(crate) fn marks(&self, count: usize) -> Vec<(Vec<u8>, u64)> {
+        let blocks = self.index.len();
+        let ends = (1..=count.min(blocks)).map(|nth| blocks * nth / count.min(blocks) - 1);
+        let mark = |end| {
+            let handle = self.index.handle(end).ok()?;
+            Some((
+                user_key(self.index.key(end)).to_vec(),
+                handle.offset.saturating_add(handle.size),
+            ))
+        };
+        ends.filter_map(mark).collect()
+    }
+
     /// What the builder counted; `None` for tables that LevelDB wrote.
     pub(crate) fn properties(&self) -> Option<&TableProperties> {
         self.properties.as_ref()

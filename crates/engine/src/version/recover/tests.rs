@@ -32,7 +32,14 @@ fn recover_edits(edits: &[VersionEdit]) -> Result<Recovered> {
 }
 
 fn added(number: u64, size: u64, (from, to): (&str, &str)) -> NewTable {
-    NewTable { number: FileNumber(number), size, smallest: key(from, 9), largest: key(to, 9) }
+    NewTable {
+        number: FileNumber(number),
+        size,
+        smallest: key(from, 9),
+        largest: key(to, 9),
+        live: None,
+        hotness: 0,
+    }
 }
 
 /// The least that a manifest must say.

@@ -36,6 +36,7 @@ use crate::compaction::cut::CutRule;
 use crate::compaction::executor::JobContext;
 use crate::compaction::job::{Job, Output};
 use crate::compaction::merge;
+use crate::compaction::parts::Part;
 use crate::db::care::fresh::{Content, Fresh};
 use crate::db::open::files::Files;
 use crate::db::options::Options;
@@ -220,6 +221,7 @@ fn merge_all(
         cancelled: &AtomicBool::new(false),
         threads: 1,
         make_way: &|| {},
+        hotness: None,
         call_for_help: &|| {},
     };
     let mut input = MergingIter::new(settings.order.clone(), sources);
@@ -246,6 +248,7 @@ fn job(settings: &Settings) -> Job {
     Job {
         id: 0,
         inputs: Vec::new(),
+        part: Part::all(),
         to: Slot::tree(Level::LAST),
         snapshots: vec![SEQNO_MAX],
         below: Vec::new(),

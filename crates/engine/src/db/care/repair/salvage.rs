@@ -18,6 +18,7 @@ use crate::format::table::cache::CachedBlock;
 use crate::format::table::fetch::{Ahead, Readahead, SPAN_BYTES_MAX, Verify, fetch};
 use crate::format::table::handle::{BlockHandle, FOOTER_BYTES, Footer};
 use crate::format::table::index::Index;
+use crate::version::table_meta::TableMeta;
 
 /// The sound entries of one table, in order.
 pub(super) struct Salvage {
@@ -28,7 +29,9 @@ pub(super) struct Salvage {
     /// The block after the current one.
     next_block: usize,
     entries: BlockIter,
-    /// The key of the last entry given.
+    /// What the manifest says of the table, if not all of it counts: the rest was merged into tables that it names.
+    meta: Option<Arc<TableMeta>>,
+    /// The key of the last sound entry.
     last: Vec<u8>,
     pub(super) given: u64,
     pub(super) lost: Vec<LostRange>,
@@ -43,7 +46,11 @@ enum Layout {
 
 impl Salvage {
     /// Not on an entry yet. An error if nothing at all can be read: what is wrong with the index.
-    pub(super) fn open(file: Arc<dyn RandomAccessFile>, order: &InternalOrder) -> Result<Self> {
+    pub(super) fn open(
+        file: Arc<dyn RandomAccessFile>,
+        order: &InternalOrder,
+        meta: Option<&Arc<TableMeta>>,
+    ) -> Result<Self> {
         let layout = match read_index(&*file, order) {
             Ok(index) => Layout::Index(index),
             Err(error) => {
@@ -61,6 +68,7 @@ impl Salvage {
             readahead: Readahead::new(Ahead::Always(SPAN_BYTES_MAX), Verify::Yes),
             next_block: 0,
             entries: BlockIter::new(order.clone()),
+            meta: meta.filter(|meta| !meta.is_whole()).cloned(),
             last: Vec::new(),
             given: 0,
             lost: Vec::new(),
@@ -96,7 +104,8 @@ impl Salvage {
                     return;
                 }
             }
-            if self.accepts() {
+            if self.accepts() && self.counts() {
+                self.given += 1;
                 return;
             }
         }
@@ -145,8 +154,12 @@ impl Salvage {
         }
         self.last.clear();
         self.last.extend_from_slice(key);
-        self.given += 1;
         true
+    }
+
+    fn counts(&self) -> bool {
+        let user = user_key(self.entries.key());
+        self.meta.as_ref().is_none_or(|meta| meta.counts(&self.order.user, user))
     }
 
     fn lose_rest_of_block(&mut self, error: &Error) {
@@ -205,6 +218,8 @@ pub(super) struct Source {
     /// Internal keys of the first and the last entry.
     pub(super) smallest: Vec<u8>,
     pub(super) largest: Vec<u8>,
+    /// See [`Salvage`].
+    pub(super) meta: Option<Arc<TableMeta>>,
 }
 
 /// Tables that follow each other as one source, so that only one of them is open. Moves forward
@@ -254,7 +269,8 @@ impl Chain {
                 self.position += 1;
             }
             let Some(table) = self.tables.get(self.position) else { return Ok(()) };
-            let mut next = Salvage::open(self.fs.open(&table.path)?, &self.order)?;
+            let mut next =
+                Salvage::open(self.fs.open(&table.path)?, &self.order, table.meta.as_ref())?;
             next.advance();
             self.current = Some(next);
         }

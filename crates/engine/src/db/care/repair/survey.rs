@@ -147,9 +147,9 @@ impl Survey {
         let name = || FileName::Table(number).in_dir(&damaged.dir);
         let path = opened.as_ref().map_or_else(|_| name(), |file| file.path().to_owned());
         let bytes = opened.as_ref().map_or(0, |file| file.len());
-        let salvage = opened.and_then(|file| Salvage::open(file, &damaged.settings.order));
+        let salvage = opened.and_then(|file| Salvage::open(file, &damaged.settings.order, meta));
         let (entries, state) = match salvage {
-            Ok(salvage) => self.read_through(salvage, &path),
+            Ok(salvage) => self.read_through(salvage, &path, meta),
             Err(error) => {
                 self.plan.lost.push(LostRange {
                     file: path.clone(),
@@ -166,7 +166,12 @@ impl Survey {
         Ok(())
     }
 
-    fn read_through(&mut self, mut salvage: Salvage, path: &Path) -> (u64, TableState) {
+    fn read_through(
+        &mut self,
+        mut salvage: Salvage,
+        path: &Path,
+        meta: Option<&Arc<TableMeta>>,
+    ) -> (u64, TableState) {
         let mut smallest = Vec::new();
         let mut largest = Vec::new();
         salvage.advance();
@@ -188,7 +193,8 @@ impl Survey {
         };
         self.plan.lost.append(&mut salvage.lost);
         if entries > 0 {
-            self.sources.push(Source { path: path.to_owned(), entries, smallest, largest });
+            let meta = meta.filter(|meta| !meta.is_whole()).cloned();
+            self.sources.push(Source { path: path.to_owned(), entries, smallest, largest, meta });
         }
         (entries, state)
     }

@@ -95,6 +95,14 @@ fn check_frame(file: &dyn RandomAccessFile) -> Result<()> {
 
 fn check_bounds(table: &Arc<Table>, meta: &TableMeta) -> Result<()> {
     let mut iter = table.iter(ScanOptions::for_compaction());
+    if !meta.is_whole() {
+        return meta.parts().iter().try_for_each(|part| {
+            iter.seek(part.smallest.as_bytes())?;
+            check_bound("a smallest", iter.valid().then(|| iter.key()), &part.smallest)?;
+            iter.seek(part.largest.as_bytes())?;
+            check_bound("a largest", iter.valid().then(|| iter.key()), &part.largest)
+        });
+    }
     iter.seek_to_first()?;
     check_bound("smallest", iter.valid().then(|| iter.key()), &meta.smallest)?;
     iter.seek_to_last()?;

@@ -17,6 +17,8 @@ fn table(number: u64, smallest: &str, largest: &str) -> NewTable {
         size: 1 << 40,
         smallest: key(smallest, 1 << 50),
         largest: key(largest, 7),
+        live: None,
+        hotness: 0,
     }
 }
 
@@ -68,6 +70,8 @@ fn golden_bytes() {
                 size: 144,
                 smallest: key("a", 4),
                 largest: key("c", 5),
+                live: None,
+                hotness: 0,
             },
         )],
     };
@@ -132,21 +136,88 @@ fn wrong_fields_are_named() {
         (b"\x06\x80\x02\x01", "deleted file"),
         (b"\x07\x07\x01\x01", "new-file entry"),
         (b"\x07\x01\x01\x01\x07\0\0\0\0\0\0\0", "new-file entry"),
+        (b"\x28\x00\x01", "file deleted from a log"),
+        (b"\x28\x06\x01", "file deleted from a log"),
+        (b"\x28\x01", "file deleted from a log"),
+        (b"\x29\x06\x01\x09\x09", "new-log-file entry"),
+        (b"\x29\x01\x01\x09\x09\x00", "new-log-file entry"),
+        // More of it counts than there is.
+        (
+            b"\x29\x01\x01\x08\x09\x01\x08\x01\0\0\0\0\0\0\0\x08\x01\0\0\0\0\0\0\0",
+            "new-log-file entry",
+        ),
+        // As many parts as nobody has memory for.
+        (b"\x29\x01\x01\x09\x09\xff\xff\xff\xff\x0f", "new-log-file entry"),
     ] {
         assert_eq!(message(bytes), format!("Corruption: VersionEdit: {what}"), "{bytes:x?}");
     }
 }
 
-#[test]
-fn sst_logs_need_a_later_format() {
-    let slot = Slot { level: level(1), area: Area::SstLog };
-    let removing = VersionEdit { removed: vec![(slot, FileNumber(3))], ..Default::default() };
-    let adding = VersionEdit { added: vec![(slot, table(3, "a", "b"))], ..Default::default() };
-    for edit in [removing, adding] {
-        let error = edit.encode(&mut Vec::new()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Incompatible);
-        assert_eq!(error.message(), "a table in L1-log needs manifest format version 2");
+fn log(number: u8) -> Slot {
+    Slot { level: level(number), area: Area::SstLog }
+}
+
+fn span(smallest: &str, largest: &str) -> Span {
+    Span { smallest: key(smallest, 5), largest: key(largest, 4) }
+}
+
+/// A table of a hundred bytes of which two parts count.
+fn in_part() -> NewTable {
+    let parts = vec![span("b", "d"), span("x", "y")];
+    NewTable {
+        number: FileNumber(3),
+        size: 100,
+        smallest: key("b", 5),
+        largest: key("y", 4),
+        live: Some(Live { bytes: 30, parts }),
+        hotness: 0,
     }
+}
+
+#[test]
+fn golden_bytes_of_sst_logs() {
+    let edit = VersionEdit {
+        removed: vec![(log(2), FileNumber(3)), (Slot::L0, FileNumber(7))],
+        added: vec![(log(1), NewTable { size: 9, ..table(4, "a", "c") }), (log(5), in_part())],
+        ..Default::default()
+    };
+    let expected: [&[u8]; 8] = [
+        b"\x06\x00\x07",
+        b"\x28\x02\x03",
+        b"\x29\x01\x04\x09\x09\x01\x09a\x01\0\0\0\0\0\0\x04",
+        b"\x09c\x01\x07\0\0\0\0\0\0",
+        b"\x29\x05\x03\x64\x1e\x02",
+        b"\x09b\x01\x05\0\0\0\0\0\0\x09d\x01\x04\0\0\0\0\0\0",
+        b"\x09x\x01\x05\0\0\0\0\0\0",
+        b"\x09y\x01\x04\0\0\0\0\0\0",
+    ];
+    assert_eq!(encoded(&edit), expected.concat());
+    let again = VersionEdit::decode(&encoded(&edit)).unwrap();
+    assert_eq!(again.added, edit.added);
+    assert_eq!(again.removed, [(Slot::L0, FileNumber(7)), (log(2), FileNumber(3))]);
+    let text = VersionEdit { added: vec![(log(5), in_part())], ..Default::default() }.to_string();
+    assert_eq!(
+        text,
+        "VersionEdit {\n  AddFile: L5-log 3 100 'b' @ 5 : 1 .. 'y' @ 4 : 1\n    live: 30 bytes, \
+         'b' @ 5 : 1 .. 'd' @ 4 : 1, 'x' @ 5 : 1 .. 'y' @ 4 : 1\n}"
+    );
+}
+
+/// One part, narrower than the table, is not taken for the whole.
+#[test]
+fn a_table_cut_at_one_end_stays_cut() {
+    let live = Some(Live { bytes: 60, parts: vec![span("b", "d")] });
+    let cut = NewTable { smallest: key("b", 5), largest: key("d", 4), live, ..in_part() };
+    let edit = VersionEdit { added: vec![(log(1), cut)], ..Default::default() };
+    assert_eq!(VersionEdit::decode(&encoded(&edit)).unwrap(), edit);
+}
+
+#[test]
+fn outside_of_sst_logs_tables_are_whole() {
+    let edit = VersionEdit { added: vec![(Slot::L0, in_part())], ..Default::default() };
+    let error = edit.encode(&mut Vec::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+    assert_eq!(error.message(), "table 3 counts in part only, which L0 cannot say");
 }
 
 #[test]
