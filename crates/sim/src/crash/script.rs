@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use siltstone::{
-    Background, Db, Env, ErrorKind, Options, Site, Snapshot, WriteBatch, WriteOptions, destroy,
-    repair, repair_in_place,
+    Background, Compaction, Db, Env, ErrorKind, Options, Site, Snapshot, WriteBatch, WriteOptions,
+    destroy, repair, repair_in_place,
 };
 
 use super::history::{Contents, Effect, History, StateHash, Update};
@@ -82,6 +82,8 @@ pub fn options(seed: u64, fs: Arc<dyn siltstone::FileSystem>) -> Options {
         level1_bytes: 8 << 10,
         level0: siltstone::Level0Limits { compact: 2, ..Default::default() },
         reuse_logs: flavour == Flavour::ReuseLogs,
+        compaction: [Compaction::Leveled, Compaction::Sliced, Compaction::L2sm]
+            [dice.roll(3) as usize],
         background: Background::ByHand,
         unclamped: true,
         ..Default::default()

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use siltstone::{
-    Background, BlockCache, BloomFilter, Cache, Clock, Compression, Env, FilterPolicy,
+    Background, BlockCache, BloomFilter, Cache, Clock, Compaction, Compression, Env, FilterPolicy,
     Level0Limits, Options,
 };
 
 use super::order::{FoldedFilter, Order};
 
 /// A database is reopened with the options of one of these; 0 is the set's own.
-pub const VARIANTS: u32 = 6;
+pub const VARIANTS: u32 = 8;
 
 /// Where the files are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -102,6 +102,13 @@ impl OptionSet {
                 });
                 options.reuse_logs = !options.reuse_logs;
             }
+            6 => options.compaction = Compaction::Sliced,
+            7 => {
+                options.compaction = match options.compaction {
+                    Compaction::Sliced => Compaction::L2sm,
+                    _ => Compaction::Leveled,
+                };
+            }
             _ => {}
         }
     }
@@ -114,6 +121,14 @@ fn tiny(options: &mut Options) {
     options.max_file_size = 8 << 10;
     options.level1_bytes = 8 << 10;
     options.block_size = 512;
+}
+
+/// The same with logs beside the levels, each of a few tables at least.
+fn sliced(options: &mut Options) {
+    tiny(options);
+    options.max_file_size = 1 << 10;
+    options.level1_bytes = 4 << 10;
+    options.compaction = Compaction::Sliced;
 }
 
 /// LevelDB's smallest buffers, with levels to fit.
@@ -133,7 +148,7 @@ fn shared_cache() -> Option<Arc<dyn Cache>> {
 }
 
 /// All sets.
-pub static SETS: [OptionSet; 30] = [
+pub static SETS: [OptionSet; 38] = [
     OptionSet::new("hand-small", Memory, ByHand, small),
     OptionSet::new("hand-tiny", Memory, ByHand, tiny),
     OptionSet::new("hand-tiny-wide", Memory, ByHand, tiny).keys(12_000),
@@ -255,6 +270,37 @@ pub static SETS: [OptionSet; 30] = [
         options.filter_policy = bloom(10);
         options.compaction_lanes = 4;
     }),
+    OptionSet::new("hand-cursor", Memory, ByHand, |options| {
+        tiny(options);
+        options.compaction = Compaction::Cursor;
+    }),
+    OptionSet::new("hand-sliced", Memory, ByHand, sliced),
+    OptionSet::new("hand-sliced-wide", Memory, ByHand, |options| {
+        sliced(options);
+        options.seek_compaction = true;
+    })
+    .keys(12_000),
+    OptionSet::new("hand-sliced-folded", Memory, ByHand, sliced).order(Order::Folded),
+    OptionSet::new("hand-l2sm", Memory, ByHand, |options| {
+        sliced(options);
+        options.compaction = Compaction::L2sm;
+    })
+    .keys(6_000),
+    OptionSet::new("lanes-sliced", Memory, Lanes, |options| {
+        sliced(options);
+        options.compaction_lanes = 4;
+    })
+    .keys(6_000),
+    OptionSet::new("lanes-l2sm", Memory, Lanes, |options| {
+        sliced(options);
+        options.compaction = Compaction::L2sm;
+    }),
+    OptionSet::new("disk-lanes-sliced", Disk, Lanes, |options| {
+        sliced(options);
+        options.filter_policy = bloom(10);
+        options.block_cache = shared_cache();
+    })
+    .keys(12_000),
     OptionSet::new("disk-lanes-default", Disk, Lanes, |options| {
         options.info_log = true;
         options.reuse_logs = true;

@@ -3,7 +3,7 @@
 
 mod care;
 
-use siltstone::{Options, Site};
+use siltstone::{Compaction, Options, Site};
 
 use super::ledger::Loss;
 use super::promise::Checked;
@@ -30,6 +30,10 @@ pub(crate) const ALL: &[Workload] = &[
     Workload { tune: with_info_log, ..plain("fresh", fresh) },
     Workload { tune: with_seek_compaction, ..plain("levels", levels) },
     plain("ranges", ranges),
+    Workload { tune: with_slices, ..plain("slices", levels) },
+    Workload { tune: with_slices, ..plain("sliced-ranges", ranges) },
+    Workload { tune: with_l2sm, ..plain("l2sm", levels) },
+    Workload { tune: with_slices, prepare: levels_left, ..plain("sliced-repair", care::repair) },
     plain("rotation", rotation),
     plain("rotation-full", rotation_full),
     Workload { tune: many_memtables, ..plain("healing", healing) },
@@ -52,6 +56,18 @@ fn with_info_log(options: &mut Options) {
 
 fn with_seek_compaction(options: &mut Options) {
     options.seek_compaction = true;
+}
+
+/// Levels of a table or two, so that there is always something in the logs beside them.
+fn with_slices(options: &mut Options) {
+    options.compaction = Compaction::Sliced;
+    options.max_file_size = 256;
+    options.level1_bytes = 512;
+}
+
+fn with_l2sm(options: &mut Options) {
+    with_slices(options);
+    options.compaction = Compaction::L2sm;
 }
 
 fn many_memtables(options: &mut Options) {
@@ -217,4 +233,11 @@ fn some_levels(user: &mut User) -> Checked {
     }
     user.idle()?;
     user.write_many(4)
+}
+
+/// The same, by a process that died.
+fn levels_left(user: &mut User) -> Checked {
+    some_levels(user)?;
+    user.crash();
+    Ok(())
 }
