@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use siltstone::{Db, Env};
+use siltstone::{Compaction, Db, Env};
 
 use crate::border::{Data, ErrorSlot, Text};
 use crate::db::leveldb_t;
@@ -23,6 +23,26 @@ extern "C" fn siltstone_version() -> *const c_char {
 #[unsafe(no_mangle)]
 extern "C" fn siltstone_options_set_reuse_logs(options: &mut leveldb_options_t, value: u8) {
     options.options.reuse_logs = value != 0;
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn siltstone_options_set_compaction(
+    options: &mut leveldb_options_t,
+    name: Text<'_>,
+    error: ErrorSlot,
+) {
+    error.catch(|| {
+        let name = name.path().to_string_lossy();
+        let unknown =
+            || siltstone::Error::invalid_argument(format!("no compaction is named {name}"));
+        options.options.compaction = Compaction::of_name(&name).ok_or_else(unknown)?;
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn siltstone_drain_logs(db: &leveldb_t, error: ErrorSlot) {
+    error.catch(|| db.db.drain_logs());
 }
 
 #[unsafe(no_mangle)]

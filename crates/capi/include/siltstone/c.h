@@ -22,6 +22,10 @@ enum { siltstone_zstd_compression = 2 };
    unlike LevelDB's option of this name. False if not set. */
 void siltstone_options_set_reuse_logs(leveldb_options_t* options, uint8_t value);
 
+/* How tables are merged: "leveled" (if not set), "cursor", "sliced" or "l2sm". The last two write less, and
+   LevelDB does not open a database that was written with them, until siltstone_drain_logs. */
+void siltstone_options_set_compaction(leveldb_options_t* options, const char* name, char** errptr);
+
 /* ---- Databases ---- */
 
 /* Opens a database for reading only: no lock is taken and no file touched, and another process may
@@ -44,6 +48,10 @@ void siltstone_flush(leveldb_t* db, char** errptr);
 /* leveldb_compact_range, and what failed. */
 void siltstone_compact_range(leveldb_t* db, const char* start_key, size_t start_key_len,
                              const char* limit_key, size_t limit_key_len, char** errptr);
+
+/* Merges what the logs beside the levels hold ("sliced", "l2sm"), and writes a manifest that LevelDB reads.
+   From then on the database compacts as "leveled", until it is opened again. */
+void siltstone_drain_logs(leveldb_t* db, char** errptr);
 
 /* Makes a copy of the database, as it is now, in the folder `path`, which must not exist or be empty.
    Tables are linked where that is possible. Reads and writes go on. */
