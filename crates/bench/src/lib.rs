@@ -15,11 +15,13 @@ mod benchmark;
 mod engine;
 mod flags;
 mod keys;
+pub mod lab;
 mod popularity;
 mod random;
 mod repeat;
 mod report;
 mod session;
+mod updates;
 mod work;
 
 use std::ffi::OsString;
@@ -30,6 +32,8 @@ use engine::siltstone::Siltstone;
 use flags::{EngineName, Flags, Refused};
 
 pub use flags::HELP;
+pub use popularity::Law;
+pub use updates::Updates;
 
 /// How a run ended. What was wrong has been told on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,22 +10,34 @@ const THETA: f64 = 0.99;
 
 /// A law of popularity, by its name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Law {
+pub enum Law {
+    /// A few records get most requests, and lie anywhere.
     Zipfian,
+    /// The last ones get most.
     Latest,
+    /// All are alike.
     Uniform,
+}
+
+impl Law {
+    /// All of them.
+    pub const ALL: [Law; 3] = [Law::Zipfian, Law::Latest, Law::Uniform];
+
+    /// As the command line calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Law::Zipfian => "zipfian",
+            Law::Latest => "latest",
+            Law::Uniform => "uniform",
+        }
+    }
 }
 
 impl FromStr for Law {
     type Err = ();
 
     fn from_str(name: &str) -> Result<Law, ()> {
-        match name {
-            "zipfian" => Ok(Law::Zipfian),
-            "latest" => Ok(Law::Latest),
-            "uniform" => Ok(Law::Uniform),
-            _ => Err(()),
-        }
+        Law::ALL.into_iter().find(|law| law.name() == name).ok_or(())
     }
 }
 

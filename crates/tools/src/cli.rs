@@ -9,7 +9,7 @@ use crate::bytes::ByteFormat;
 use crate::errors::{Failure, Outcome};
 use crate::output::{Context, Format};
 use crate::verbs::{
-    bench, care, copies, data, files, generate, inside, load, repair, scan, verify,
+    bench, care, copies, data, files, generate, inside, lab, load, repair, scan, simulate, verify,
 };
 use crate::{demo, shell};
 
@@ -127,6 +127,9 @@ Examples:
   siltstone compact ./orders --from user/ --to user0")]
     Compact(care::CompactArgs),
     #[command(after_help = "Examples:
+  siltstone downgrade ./orders")]
+    Downgrade(care::DowngradeArgs),
+    #[command(after_help = "Examples:
   siltstone verify ./orders
   siltstone verify ./orders -o json")]
     Verify(verify::VerifyArgs),
@@ -168,6 +171,14 @@ Examples:
   siltstone demo --quick
   siltstone demo --quick --keep ./demo-db")]
     Demo(demo::DemoArgs),
+    #[command(after_help = "Examples:
+  siltstone lab l2sm
+  siltstone lab l2sm --distribution zipfian --compaction sliced --runs 1")]
+    Lab(lab::LabArgs),
+    #[command(after_help = "Examples:
+  siltstone simulate
+  siltstone simulate --distribution uniform --records 100k --updates 500k --growth 4")]
+    Simulate(simulate::SimulateArgs),
     #[command(after_help = bench::help())]
     Bench(bench::BenchArgs),
     /// The child that `demo` kills
@@ -187,6 +198,7 @@ impl Verb {
                 | Verb::Del(_)
                 | Verb::Flush(_)
                 | Verb::Compact(_)
+                | Verb::Downgrade(_)
                 | Verb::Destroy(_)
         )
     }
@@ -240,6 +252,9 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         Verb::Levels(args) => inside::levels(args, &context),
         Verb::Flush(args) => care::flush(args, &context),
         Verb::Compact(args) => care::compact(args, &context),
+        Verb::Downgrade(args) => care::downgrade(args, &context),
+        Verb::Lab(args) => lab::lab(args, &context),
+        Verb::Simulate(args) => simulate::simulate(args, &context),
         Verb::Verify(args) => verify::run(args, &context),
         Verb::Repair(args) => repair::run(args, &context),
         Verb::Checkpoint(args) => copies::checkpoint(args, &context),

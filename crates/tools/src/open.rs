@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use siltstone::{BloomFilter, Compression, Db, Options};
+use siltstone::{BloomFilter, Compaction, Compression, Db, Options};
 
 use crate::errors::{Exit, Failure};
 use crate::output::Context;
@@ -43,6 +43,9 @@ pub(crate) struct Tuning {
     /// Bytes of a table [default: 2MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Engine options")]
     max_file_size: Option<u64>,
+    /// How tables are merged: with `sliced` and `l2sm`, LevelDB does not open the database until `siltstone downgrade`
+    #[arg(long, value_name = "HOW", value_parser = parse_compaction, help_heading = "Engine options")]
+    compaction: Option<Compaction>,
     /// Use the sizes as given, also outside LevelDB's limits
     #[arg(long, help_heading = "Engine options")]
     unclamped: bool,
@@ -84,6 +87,7 @@ impl Tuning {
             Ok::<(), Failure>(())
         };
         options.unclamped = self.unclamped;
+        options.compaction = self.compaction.unwrap_or_default();
         let (kib, mib, gib) = (1 << 10, 1 << 20, 1 << 30);
         clamp(
             "write_buffer_size",
@@ -96,6 +100,13 @@ impl Tuning {
         clamp("max_file_size", self.max_file_size, mib, gib, &mut options.max_file_size)?;
         Ok(options)
     }
+}
+
+pub(crate) fn parse_compaction(text: &str) -> Result<Compaction, String> {
+    Compaction::of_name(text).ok_or_else(|| {
+        let names: Vec<&str> = Compaction::ALL.iter().map(|compaction| compaction.name()).collect();
+        format!("one of {}", names.join(", "))
+    })
 }
 
 /// The options that reading verbs use: every filter is honoured, nothing is written.
@@ -197,6 +208,7 @@ mod tests {
             write_buffer_size: Some(512),
             block_size: Some(512),
             max_file_size: None,
+            compaction: None,
             unclamped: false,
         };
         let options = tuning.options(&context()).unwrap();

@@ -38,6 +38,8 @@ impl Siltstone {
             filter_policy: (flags.bloom_bits >= 0).then(filter),
             max_open_files: size(flags.open_files),
             reuse_logs: flags.reuse_logs,
+            compaction: flags.compaction,
+            level1_bytes: flags.level1_size,
             compression: if flags.compression { Compression::Snappy } else { Compression::None },
             ..Options::default()
         };

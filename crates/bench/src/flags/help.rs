@@ -36,6 +36,8 @@ Flags beyond LevelDB's
   --causes=0               1: print bytes written and time stalled, by cause; waits for background
                            work behind each benchmark, untimed, so that all it owes is counted
   --json=FILE              write all that was measured
+  --compaction=leveled     how tables are merged: leveled, cursor (LevelDB's turns), sliced, l2sm
+  --level1_size=10485760   bytes of level 1; each deeper one holds ten times more
   --distribution=LAW       zipfian, latest or uniform, in the place of each YCSB workload's own
 
 Benchmarks: fillseq fillbatch fillrandom overwrite fillsync fill100K deleteseq deleterandom readseq

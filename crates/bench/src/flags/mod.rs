@@ -9,6 +9,8 @@ use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use siltstone::Compaction;
+
 use crate::keys::PREFIX_BYTES_MAX;
 use crate::popularity::Law;
 use crate::report::stats::Timing;
@@ -55,6 +57,8 @@ pub(crate) struct Flags {
     pub(crate) causes: bool,
     pub(crate) json: Option<PathBuf>,
     pub(crate) law: Option<Law>,
+    pub(crate) compaction: Compaction,
+    pub(crate) level1_size: u64,
 }
 
 /// What is measured.
@@ -149,6 +153,8 @@ impl Default for Flags {
             causes: false,
             json: None,
             law: None,
+            compaction: options.compaction,
+            level1_size: options.level1_bytes,
         }
     }
 }
@@ -191,6 +197,8 @@ impl Flags {
             "percentiles" => self.percentiles = switch(value)?,
             "causes" => self.causes = switch(value)?,
             "distribution" => self.law = Some(value.parse().ok()?),
+            "compaction" => self.compaction = Compaction::of_name(value)?,
+            "level1_size" => self.level1_size = value.parse().ok()?,
             _ => return None,
         }
         Some(())

@@ -13,6 +13,7 @@ use crate::sizes::{show_count, show_duration, show_size};
 pub(crate) enum Cell {
     Text(String),
     Count(u64),
+    Ratio(f64),
     Size(u64),
     Time(Duration),
     Flag(bool),
@@ -30,6 +31,7 @@ impl Cell {
         let value = match self {
             Cell::Text(text) => json!(text),
             Cell::Count(count) | Cell::Size(count) => json!(count),
+            Cell::Ratio(ratio) => json!(ratio),
             Cell::Time(time) => json!(micros(*time)),
             Cell::Flag(flag) => json!(flag),
             Cell::Missing => Value::Null,
@@ -45,6 +47,7 @@ impl Cell {
     pub(crate) fn human(&self) -> String {
         match self {
             Cell::Count(count) => show_count(*count),
+            Cell::Ratio(ratio) => format!("{ratio:.2}"),
             Cell::Size(bytes) => show_size(*bytes),
             Cell::Time(time) => show_duration(*time),
             Cell::Flag(flag) => if *flag { "yes" } else { "no" }.into(),
@@ -58,6 +61,7 @@ impl Cell {
         match self {
             Cell::Text(text) => text.clone(),
             Cell::Count(count) | Cell::Size(count) => count.to_string(),
+            Cell::Ratio(ratio) => ratio.to_string(),
             Cell::Time(time) => micros(*time).to_string(),
             Cell::Flag(flag) => flag.to_string(),
             Cell::Key(bytes, format) => format.show(bytes),

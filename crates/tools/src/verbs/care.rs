@@ -1,4 +1,4 @@
-//! `flush` and `compact`: what keeps a database in shape.
+//! `flush`, `compact` and `downgrade`: what keeps a database in shape.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::ProgressBar;
-use siltstone::Db;
+use siltstone::{Area, Db};
 
 use crate::errors::{Exit, Outcome};
 use crate::open::{IfMissing, Tuning, explain, open_to_write};
@@ -36,6 +36,39 @@ pub(crate) struct CompactArgs {
     to: Option<OsString>,
     #[command(flatten)]
     tuning: Tuning,
+}
+
+/// Bring a database back to LevelDB's format: merge what the logs beside its levels hold
+#[derive(Args, Debug)]
+pub(crate) struct DowngradeArgs {
+    /// The database
+    db: PathBuf,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+pub(crate) fn downgrade(args: &DowngradeArgs, context: &Context) -> Outcome {
+    let db = open_to_write(&args.db, &args.tuning, IfMissing::Fail, context)?;
+    let logged: usize = db
+        .levels()
+        .iter()
+        .filter(|part| part.area == Area::SstLog)
+        .map(|part| part.tables.len())
+        .sum();
+    let start = Instant::now();
+    db.drain_logs().map_err(|error| explain(error, &args.db))?;
+    let took = start.elapsed();
+    db.close()?;
+    let logged = logged as u64;
+    context.done(
+        vec![("logged_tables", Cell::Count(logged)), ("downgrade_us", Cell::Time(took))],
+        format!(
+            "merged {} tables of SST logs in {}; LevelDB opens the database now",
+            show_count(logged),
+            show_duration(took)
+        ),
+    )?;
+    Ok(Exit::Ok)
 }
 
 pub(crate) fn flush(args: &FlushArgs, context: &Context) -> Outcome {

@@ -1,0 +1,306 @@
+//! Ways to compact beside each other on real files: what updates cost in bytes and time, and what is paid for it in reads
+//! and space.
+//!
+//! Sizes are scaled down together, so that a few hundred megabytes fill three levels: what counts is how a level is to the
+//! next one, and to level 0.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use siltstone::{Area, Compaction, Db, Error, Level0Limits, Metrics, Options};
+
+use crate::popularity::Law;
+use crate::random::SplitMix;
+use crate::updates::Updates;
+
+/// What one database is put through.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where it is made, and removed.
+    pub folder: PathBuf,
+    /// Which records are updated.
+    pub law: Law,
+    /// Records, loaded in random order.
+    pub records: u32,
+    /// Updates of them, which are what is counted.
+    pub updates: u64,
+    /// Bytes of a value, none of which can be compressed.
+    pub value_bytes: usize,
+    /// Gets, and a twentieth as many scans, once the database is at rest.
+    pub reads: u64,
+    /// Where random numbers begin.
+    pub seed: u64,
+}
+
+/// A way to compact, with the room that its levels have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The policy.
+    pub compaction: Compaction,
+    /// Levels grow by half as much, from a level 1 four times as large: as much space as logs take, spent otherwise.
+    pub is_roomy: bool,
+}
+
+impl Way {
+    /// All that are compared. The first is what the others are measured by.
+    pub const ALL: [Way; 5] = [
+        Way { compaction: Compaction::Leveled, is_roomy: false },
+        Way { compaction: Compaction::Leveled, is_roomy: true },
+        Way { compaction: Compaction::Cursor, is_roomy: false },
+        Way { compaction: Compaction::Sliced, is_roomy: false },
+        Way { compaction: Compaction::L2sm, is_roomy: false },
+    ];
+
+    /// What tables call it.
+    pub fn name(self) -> &'static str {
+        if self.is_roomy { "leveled, roomy" } else { self.compaction.name() }
+    }
+}
+
+/// What came of it. Bytes are of the updates, without the load.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Of users.
+    pub user_bytes: u64,
+    /// Into level 0.
+    pub flushed_bytes: u64,
+    /// By merges, until there was nothing more to do.
+    pub merged_bytes: u64,
+    /// By merges, with what SST logs still held.
+    pub merged_bytes_drained: u64,
+    /// Compactions that only moved tables.
+    pub moves: u64,
+    /// Of all updates, by the clock.
+    pub updates_took: Duration,
+    /// Of the updates, and until merges had come to rest.
+    pub rested_after: Duration,
+    /// Of puts.
+    pub p99: Duration,
+    /// Of puts.
+    pub p999: Duration,
+    /// Of puts.
+    pub longest: Duration,
+    /// Of a get of any record, at rest.
+    pub get: Duration,
+    /// Of a scan of a hundred records.
+    pub scan: Duration,
+    /// Bytes of files for each byte of them once all is merged.
+    pub space: f64,
+    /// Bytes of levels 1 to 3, and of the logs beside them.
+    pub levels: [(u64, u64); 3],
+}
+
+/// Bytes of entries in a memtable: of three levels as of millions of records, scaled down.
+const WRITE_BUFFER_BYTES: usize = 512 << 10;
+const TABLE_BYTES: usize = 128 << 10;
+const LEVEL1_BYTES: u64 = 1280 << 10;
+const GROWTH: u64 = 10;
+/// LevelDB's: with ours, which let bursts gather in level 0, all ways write less, and differ less.
+const LEVEL0: Level0Limits = Level0Limits { compact: 4, slow_down: 8, stop: 12 };
+/// A minute: no put takes longer.
+const LONGEST_NANOS: u64 = 60_000_000_000;
+const SCANNED: usize = 100;
+const READS_PER_SCAN: u64 = 20;
+
+/// Loads a database, updates it, reads it and removes it.
+///
+/// # Errors
+///
+/// Whatever the database or the folder meets.
+pub fn run(plan: &Plan, way: Way) -> Result<Outcome, Error> {
+    let _ = fs::remove_dir_all(&plan.folder);
+    let db = Db::open(&plan.folder, options(way))?;
+    let mut values = Values::new(plan);
+    for record in Updates::load(plan.records, plan.seed) {
+        db.put(key(u64::from(record)), values.next())?;
+    }
+    db.flush()?;
+    db.wait_for_background()?;
+
+    let before = db.metrics();
+    let mut outcome = update(&db, plan, &mut values)?;
+    outcome.count(&before, &db.metrics());
+    outcome.levels = levels(&db);
+    (outcome.get, outcome.scan) = (gets(&db, plan)?, scans(&db, plan)?);
+    let stored = table_bytes(&db);
+    db.drain_logs()?;
+    outcome.merged_bytes_drained =
+        db.metrics().compaction_bytes_written - before.compaction_bytes_written;
+    db.compact_range(None, None)?;
+    outcome.space = stored as f64 / table_bytes(&db) as f64;
+    db.close()?;
+    let _ = fs::remove_dir_all(&plan.folder);
+    Ok(outcome)
+}
+
+fn options(way: Way) -> Options {
+    Options {
+        create_if_missing: true,
+        write_buffer_size: WRITE_BUFFER_BYTES,
+        max_file_size: TABLE_BYTES,
+        level1_bytes: if way.is_roomy { 4 * LEVEL1_BYTES } else { LEVEL1_BYTES },
+        level_growth: if way.is_roomy { GROWTH / 2 } else { GROWTH },
+        level0: LEVEL0,
+        max_open_files: 20_000,
+        compaction: way.compaction,
+        unclamped: true,
+        ..Options::default()
+    }
+}
+
+fn update(db: &Db, plan: &Plan, values: &mut Values) -> Result<Outcome, Error> {
+    let mut updates = Updates::new(plan.law, u64::from(plan.records), plan.seed);
+    let bounds = Histogram::<u64>::new_with_bounds(1, LONGEST_NANOS, 3);
+    let mut times = bounds.expect("three digits, and the bounds are in order");
+    let start = Instant::now();
+    for _ in 0..plan.updates {
+        let (key, value) = (key(updates.next_record()), values.next());
+        let begin = Instant::now();
+        db.put(key, value)?;
+        times.saturating_record(nanos(begin.elapsed()));
+    }
+    let updates_took = start.elapsed();
+    db.flush()?;
+    db.wait_for_background()?;
+    let at = |quantile| Duration::from_nanos(times.value_at_quantile(quantile));
+    Ok(Outcome {
+        updates_took,
+        rested_after: start.elapsed(),
+        p99: at(0.99),
+        p999: at(0.999),
+        longest: Duration::from_nanos(times.max()),
+        ..Outcome::default()
+    })
+}
+
+impl Outcome {
+    fn count(&mut self, before: &Metrics, after: &Metrics) {
+        self.user_bytes = after.bytes_written - before.bytes_written;
+        self.flushed_bytes = after.flush_bytes - before.flush_bytes;
+        self.merged_bytes = after.compaction_bytes_written - before.compaction_bytes_written;
+        self.moves = after.moves - before.moves;
+    }
+}
+
+fn gets(db: &Db, plan: &Plan) -> Result<Duration, Error> {
+    let mut random = SplitMix::new(plan.seed ^ 1);
+    median_of_three(|| {
+        let start = Instant::now();
+        for _ in 0..plan.reads {
+            let found = db.get(key(random.below(u64::from(plan.records))))?;
+            assert!(found.is_some(), "every record was loaded");
+        }
+        Ok(start.elapsed() / u32::try_from(plan.reads.max(1)).unwrap_or(u32::MAX))
+    })
+}
+
+fn scans(db: &Db, plan: &Plan) -> Result<Duration, Error> {
+    let mut random = SplitMix::new(plan.seed ^ 2);
+    let scans = (plan.reads / READS_PER_SCAN).max(1);
+    median_of_three(|| {
+        let start = Instant::now();
+        for _ in 0..scans {
+            let mut iter = db.iter()?;
+            iter.seek(key(random.below(u64::from(plan.records))))?;
+            for _ in 0..SCANNED {
+                if !iter.valid() {
+                    break;
+                }
+                std::hint::black_box(iter.value());
+                iter.next()?;
+            }
+        }
+        Ok(start.elapsed() / u32::try_from(scans).unwrap_or(u32::MAX))
+    })
+}
+
+/// Of passes behind a first one, during which lanes look into tables that nobody has read yet.
+fn median_of_three(mut pass: impl FnMut() -> Result<Duration, Error>) -> Result<Duration, Error> {
+    pass()?;
+    let mut times = [pass()?, pass()?, pass()?];
+    times.sort();
+    Ok(times[1])
+}
+
+fn levels(db: &Db) -> [(u64, u64); 3] {
+    let mut bytes = [(0, 0); 3];
+    for part in db.levels() {
+        let level = usize::from(part.level.number());
+        let Some(of_level) = level.checked_sub(1).and_then(|at| bytes.get_mut(at)) else {
+            continue;
+        };
+        match part.area {
+            Area::Tree => of_level.0 = part.bytes(),
+            Area::SstLog => of_level.1 = part.bytes(),
+        }
+    }
+    bytes
+}
+
+fn table_bytes(db: &Db) -> u64 {
+    db.levels().iter().map(siltstone::LevelInfo::bytes).sum()
+}
+
+fn key(record: u64) -> [u8; 16] {
+    let mut key = *b"0000000000000000";
+    let mut rest = record;
+    for digit in key.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    key
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Bytes without a pattern, each time from another place.
+struct Values {
+    bytes: Vec<u8>,
+    len: usize,
+    at: usize,
+}
+
+const VALUES_BYTES: usize = 1 << 20;
+
+impl Values {
+    fn new(plan: &Plan) -> Self {
+        let mut random = SplitMix::new(plan.seed ^ 3);
+        let words = (VALUES_BYTES + plan.value_bytes) / 8 + 1;
+        let bytes = (0..words).flat_map(|_| random.next().to_le_bytes()).collect();
+        Values { bytes, len: plan.value_bytes, at: 0 }
+    }
+
+    fn next(&mut self) -> &[u8] {
+        self.at = (self.at + 31) % VALUES_BYTES;
+        &self.bytes[self.at..self.at + self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_merge_less_than_levels_alone() {
+        let folder = std::env::temp_dir().join(format!("siltstone-l2sm-{}", std::process::id()));
+        let plan = Plan {
+            folder,
+            law: Law::Zipfian,
+            records: 60_000,
+            updates: 150_000,
+            value_bytes: 100,
+            reads: 500,
+            seed: 42,
+        };
+        let [control, sliced] = [Way::ALL[0], Way::ALL[3]].map(|way| run(&plan, way).unwrap());
+        assert_eq!(control.user_bytes, sliced.user_bytes);
+        assert!(sliced.merged_bytes < control.merged_bytes, "{sliced:?} {control:?}");
+        assert!(sliced.moves > 0 && sliced.levels[0].1 > 0, "{sliced:?}");
+        assert!(sliced.merged_bytes_drained > sliced.merged_bytes);
+        assert!(control.space > 1.0 && sliced.space > 1.0);
+    }
+}

@@ -1,0 +1,151 @@
+//! `lab`: experiments, one word each.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use siltstone::Compaction;
+use siltstone_bench::Law;
+use siltstone_bench::lab::l2sm::{self, Plan, Way};
+
+use super::simulate::parse_law;
+use crate::errors::Exit;
+use crate::errors::Outcome;
+use crate::open::parse_compaction;
+use crate::output::{Cell, Context, Record};
+use crate::sizes::parse_count;
+
+/// Run an experiment, and print its tables
+#[derive(Args, Debug)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(Debug, Subcommand)]
+enum Experiment {
+    L2sm(L2smArgs),
+}
+
+/// Ways to compact beside each other, on real files: bytes, times, reads and space
+#[derive(Args, Debug)]
+struct L2smArgs {
+    /// One way alone, beside the one that all are measured by
+    #[arg(long, value_name = "HOW", value_parser = parse_compaction)]
+    compaction: Option<Compaction>,
+    /// Which records are updated: zipfian, latest or uniform [default: each in turn]
+    #[arg(long, value_name = "LAW", value_parser = parse_law)]
+    distribution: Option<Law>,
+    /// Records, loaded in random order
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "500k")]
+    records: u64,
+    /// Updates of each record, on average
+    #[arg(long, value_name = "TIMES", default_value_t = 5)]
+    updates: u64,
+    /// Bytes of a value
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    value_bytes: usize,
+    /// Each cell of the table is the median of so many runs, taken in turn
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=99))]
+    runs: u64,
+    /// Where random numbers begin
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Where databases are made, and removed [default: the folder for temporary files]
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+}
+
+const COLUMNS: [&str; 15] = [
+    "distribution",
+    "compaction",
+    "flushed",
+    "merged",
+    "drained",
+    "merged_to_control",
+    "drained_to_control",
+    "moves",
+    "updates_us",
+    "p999_us",
+    "longest_us",
+    "get_us",
+    "scan_us",
+    "space",
+    "bytes_of_levels_and_logs",
+];
+
+pub(crate) fn lab(args: &LabArgs, context: &Context) -> Outcome {
+    match &args.experiment {
+        Experiment::L2sm(args) => l2sm(args, context),
+    }
+}
+
+fn l2sm(args: &L2smArgs, context: &Context) -> Outcome {
+    let laws = args.distribution.map_or(Law::ALL.to_vec(), |law| vec![law]);
+    let wanted = |way: &Way| {
+        let is_control = *way == Way::ALL[0];
+        is_control || args.compaction.is_none_or(|compaction| way.compaction == compaction)
+    };
+    let ways: Vec<Way> = Way::ALL.into_iter().filter(wanted).collect();
+    let mut rows = Vec::new();
+    for law in laws {
+        let mut runs: Vec<Vec<l2sm::Outcome>> = vec![Vec::new(); ways.len()];
+        for run in 0..args.runs {
+            for (way, outcomes) in ways.iter().zip(&mut runs) {
+                let plan = plan(args, law, run);
+                outcomes.push(l2sm::run(&plan, *way)?);
+            }
+        }
+        let control = median(&runs[0], |outcome| outcome.merged_bytes as f64);
+        rows.extend(ways.iter().zip(&runs).map(|(way, runs)| row(law, *way, runs, control)));
+    }
+    context.rows(&COLUMNS, rows)?;
+    Ok(Exit::Ok)
+}
+
+fn plan(args: &L2smArgs, law: Law, run: u64) -> Plan {
+    let folder = args.folder.clone().unwrap_or_else(std::env::temp_dir);
+    let records = u32::try_from(args.records.max(1)).unwrap_or(u32::MAX);
+    Plan {
+        folder: folder.join(format!("siltstone-lab-l2sm-{}", std::process::id())),
+        law,
+        records,
+        updates: u64::from(records) * args.updates,
+        value_bytes: args.value_bytes,
+        reads: u64::from(records).min(500_000),
+        seed: args.seed + run,
+    }
+}
+
+fn median(runs: &[l2sm::Outcome], of: impl Fn(&l2sm::Outcome) -> f64) -> f64 {
+    let mut figures: Vec<f64> = runs.iter().map(of).collect();
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+/// Flushed, merged and drained are bytes for each byte of users.
+fn row(law: Law, way: Way, runs: &[l2sm::Outcome], control: f64) -> Record {
+    let ratio = |of: &dyn Fn(&l2sm::Outcome) -> f64| Cell::Ratio(median(runs, of));
+    let time = |of: &dyn Fn(&l2sm::Outcome) -> std::time::Duration| {
+        let seconds = median(runs, |outcome| of(outcome).as_secs_f64());
+        Cell::Time(std::time::Duration::from_secs_f64(seconds))
+    };
+    let user = |outcome: &l2sm::Outcome| outcome.user_bytes.max(1) as f64;
+    let levels = runs[0].levels.map(|(tree, log)| format!("{}+{}", tree >> 10, log >> 10));
+    vec![
+        ("distribution", Cell::text(law.name())),
+        ("compaction", Cell::text(way.name())),
+        ("flushed", ratio(&|outcome| outcome.flushed_bytes as f64 / user(outcome))),
+        ("merged", ratio(&|outcome| outcome.merged_bytes as f64 / user(outcome))),
+        ("drained", ratio(&|outcome| outcome.merged_bytes_drained as f64 / user(outcome))),
+        ("merged_to_control", ratio(&|outcome| outcome.merged_bytes as f64 / control)),
+        ("drained_to_control", ratio(&|outcome| outcome.merged_bytes_drained as f64 / control)),
+        ("moves", Cell::Count(median(runs, |outcome| outcome.moves as f64) as u64)),
+        ("updates_us", time(&|outcome| outcome.updates_took)),
+        ("p999_us", time(&|outcome| outcome.p999)),
+        ("longest_us", time(&|outcome| outcome.longest)),
+        ("get_us", time(&|outcome| outcome.get)),
+        ("scan_us", time(&|outcome| outcome.scan)),
+        ("space", ratio(&|outcome| outcome.space)),
+        ("bytes_of_levels_and_logs", Cell::text(levels.join(" "))),
+    ]
+}
