@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::base::comparator::UserOrder;
 use crate::base::slot::{Area, LEVELS, Level, Slot};
 use crate::compaction::Plan;
-use crate::compaction::closure::{close_places, range_of};
+use crate::compaction::closure::{Closed, close_places, range_of};
 use crate::compaction::leveled::{
     Leveled, LeveledSettings, bytes_idle, is_idle, level_zero_plan, numbers,
 };
@@ -162,29 +162,28 @@ pub(crate) fn move_out(
     places: impl IntoIterator<Item = Place>,
     excess: u64,
 ) -> Option<(Vec<Place>, Plan)> {
-    let mut chosen: Option<(Slot, Vec<Place>)> = None;
+    let mut chosen: Option<(Slot, Vec<Place>, Closed)> = None;
     let mut bytes = 0;
     for place in places {
         let to = way_out(view, place)?;
-        let is_enough = chosen.as_ref().is_some_and(|(chosen, places)| {
-            *chosen != to || bytes > excess || places.len() == MOVED_MAX
-        });
-        if is_enough {
+        let moved = chosen.as_ref().map_or(&[][..], |(_, moved, _)| moved);
+        let goes_along = chosen.as_ref().is_none_or(|(chosen, ..)| *chosen == to);
+        if !goes_along || (!moved.is_empty() && bytes > excess) || moved.len() == MOVED_MAX {
             break;
         }
-        if !may_move(view, &[place], to) {
-            continue;
+        let with_it = [moved, &[place]].concat();
+        match (movable(view, &with_it, to), &chosen) {
+            (Some(closed), _) => {
+                bytes += view.version.table_at(place).size;
+                chosen = Some((to, with_it, closed));
+            }
+            (None, None) => {}
+            // It may go later: between it and the others something lies in the next level.
+            (None, Some(_)) => break,
         }
-        bytes += view.version.table_at(place).size;
-        chosen.get_or_insert((to, Vec::new())).1.push(place);
     }
-    let (to, moved) = chosen?;
-    let mut seed = moved.clone();
-    seed.sort_unstable();
-    let closed = close_places(view.order, view.version, &seed, to)?;
-    // Each may move, but perhaps not all of them at once.
-    let moves = view.in_flight.admits(view.order, &closed, to) && closed.may_move(view.order, to);
-    moves.then(|| (moved, Plan::Move { tables: numbers(&closed), to }))
+    let (to, moved, closed) = chosen?;
+    Some((moved, Plan::Move { tables: numbers(&closed), to }))
 }
 
 /// Where a table of a level goes.
@@ -196,11 +195,13 @@ fn way_out(view: &PickView<'_>, place: Place) -> Option<Slot> {
     Some(if meets(log) || meets(deeper) { log } else { deeper })
 }
 
-fn may_move(view: &PickView<'_>, seed: &[Place], to: Slot) -> bool {
-    let closed = close_places(view.order, view.version, seed, to);
-    closed.is_some_and(|closed| {
-        view.in_flight.admits(view.order, &closed, to) && closed.may_move(view.order, to)
-    })
+/// These tables, if they may change their place together.
+fn movable(view: &PickView<'_>, places: &[Place], to: Slot) -> Option<Closed> {
+    let mut seed = places.to_vec();
+    seed.sort_unstable();
+    let closed = close_places(view.order, view.version, &seed, to)?;
+    let moves = view.in_flight.admits(view.order, &closed, to) && closed.may_move(view.order, to);
+    moves.then_some(closed)
 }
 
 /// The slice of a level's log that brings most for what it rewrites.
