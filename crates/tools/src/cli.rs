@@ -127,7 +127,8 @@ Examples:
   siltstone compact ./orders --from user/ --to user0")]
     Compact(care::CompactArgs),
     #[command(after_help = "Examples:
-  siltstone downgrade ./orders")]
+  siltstone downgrade ./orders
+  siltstone downgrade ./orders -o json")]
     Downgrade(care::DowngradeArgs),
     #[command(after_help = "Examples:
   siltstone verify ./orders
@@ -172,12 +173,12 @@ Examples:
   siltstone demo --quick --keep ./demo-db")]
     Demo(demo::DemoArgs),
     #[command(after_help = "Examples:
-  siltstone lab l2sm
-  siltstone lab l2sm --distribution zipfian --compaction sliced --runs 1")]
+  siltstone lab l2sm --records 2k --updates 2 --runs 1
+  siltstone lab l2sm --distribution zipfian --compaction sliced --records 2k --runs 1")]
     Lab(lab::LabArgs),
     #[command(after_help = "Examples:
-  siltstone simulate
-  siltstone simulate --distribution uniform --records 100k --updates 500k --growth 4")]
+  siltstone simulate --records 20k --updates 40k --memtable 400 --table 100 --level1 1k
+  siltstone simulate --distribution uniform --records 20k --updates 40k --level1 2k --growth 4")]
     Simulate(simulate::SimulateArgs),
     #[command(after_help = bench::help())]
     Bench(bench::BenchArgs),

@@ -25,6 +25,35 @@ fn care_in_every_format() {
     }
 }
 
+/// The levels are LevelDB's, far too large for what is written here: what the logs hold is tested where they are small.
+#[test]
+fn a_downgraded_database_is_whole() {
+    for format in ["table", "json", "jsonl", "csv", "raw"] {
+        let scratch = Scratch::with_database();
+        scratch.ok("put db user/9 Ravi --compaction sliced");
+        check("downgrade db", format, &scratch.run(&format!("downgrade db -o {format}")));
+        assert_eq!(scratch.ok("count db"), "5\n");
+    }
+    let scratch = Scratch::with_database();
+    assert_eq!(scratch.run("put db a b --compaction sideways").code, 2);
+    assert_eq!(scratch.run("downgrade nowhere").code, 1);
+}
+
+#[test]
+fn ways_to_compact_are_compared() {
+    let scratch = Scratch::with_database();
+    for format in ["table", "json", "jsonl", "csv", "raw"] {
+        let sizes = "--records 5k --updates 10k --memtable 100 --table 20 --level1 200";
+        let line = format!("simulate {sizes} --distribution zipfian");
+        check("simulate", format, &scratch.run(&format!("{line} -o {format}")));
+    }
+    let rows =
+        scratch.ok("lab l2sm --records 2k --updates 1 --runs 1 --compaction sliced -o jsonl");
+    let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    assert_eq!(rows.len(), 6, "leveled and sliced, by three distributions");
+    assert!(rows.iter().all(|row| row["flushed"].as_f64() > Some(0.0)), "{rows:?}");
+}
+
 #[test]
 fn without_yes_nothing_is_destroyed() {
     let scratch = Scratch::with_database();

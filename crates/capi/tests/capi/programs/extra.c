@@ -29,6 +29,12 @@ static void reading_and_closing(const char* folder) {
 
   leveldb_options_set_compression(options, siltstone_zstd_compression);
   siltstone_options_set_reuse_logs(options, 1);
+  siltstone_options_set_compaction(options, "sliced", &error);
+  CHECK_OK();
+  siltstone_options_set_compaction(options, "sideways", &error);
+  CHECK(error != NULL && strstr(error, "sideways") != NULL);
+  leveldb_free(error);
+  error = NULL;
   db = leveldb_open(options, in(folder, "db"), &error);
   CHECK_OK();
   put(db, "a", "1");
@@ -36,6 +42,8 @@ static void reading_and_closing(const char* folder) {
   CHECK_OK();
   put(db, "b", "2");
   siltstone_compact_range(db, "a", 1, NULL, 0, &error);
+  CHECK_OK();
+  siltstone_drain_logs(db, &error);
   CHECK_OK();
   put(db, "c", "3");
 
