@@ -163,7 +163,9 @@ impl TableMeta {
         if !starts_later(self.smallest.user()) && !ends_sooner(self.largest.user()) {
             return self.live_bytes();
         }
-        let Some(marks) = self.marks() else { return self.live_bytes() / 2 };
+        let Some(marks) = self.marks().filter(|marks| !marks.is_empty()) else {
+            return self.live_bytes() / 2;
+        };
         let before = |key: &[u8]| {
             let passed = marks.partition_point(|(mark, _)| order.compare(mark, key).is_lt());
             passed.checked_sub(1).map_or(0, |last| marks[last].1)

@@ -194,11 +194,12 @@ impl Core {
     fn run_merge(&self, job: &Arc<Job>, threads: usize) -> Result<()> {
         let begin = self.env.clock.now();
         self.tell_started(job);
+        // First: nothing is written yet if this fails.
+        let remaining = self.with_context(1, |context| remains(job, context))?;
         let output = self.with_context(threads, |context| self.executor.execute(job, context))?;
         if !job.accepts(&self.settings.order, &output) {
             return Err(refused(job.id));
         }
-        let remaining = self.with_context(1, |context| remains(job, context))?;
         let elapsed = self.env.clock.now().saturating_sub(begin);
         self.install(self.change_of(job, &output, remaining), None, |state| {
             state.in_flight.end(job.id);

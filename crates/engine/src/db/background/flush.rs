@@ -51,8 +51,8 @@ impl Core {
         self.backlog.flush_begins(begin);
         self.let_residents_go();
         let snapshots = self.snapshots.with_visible(|| self.visible_seqno());
-        self.note_writes(&entry.table)?;
         let table = self.build_level0(&entry.table, &snapshots)?;
+        self.note_writes(&entry.table)?;
         if let Some(table) = &table {
             // So no reader has to, and the log does not go before what replaces it has shown that it can be read.
             let opened = self.tables.get(table.number, table.size);

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::base::error::Result;
-use crate::base::slot::{Level, Slot};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::slot::{Area, Level, Slot};
 use crate::base::sync::atomic::Ordering;
 use crate::compaction::Plan;
 use crate::compaction::policy::Compaction;
@@ -176,6 +176,11 @@ impl Core {
         self.state.lock().policy = Compaction::Leveled.policy(self.settings.leveled);
         self.tells_hotness.store(false, Ordering::Relaxed);
         self.wait_for_rest()?;
+        let version = self.current_version();
+        if let Some((slot, table)) = version.tables().find(|(slot, _)| slot.area == Area::SstLog) {
+            let message = format!("table {} is still in {slot}; compact all keys", table.number);
+            return Err(Error::new(ErrorKind::Incompatible, message));
+        }
         self.renew_manifest()
     }
 
