@@ -212,6 +212,11 @@ impl User {
         self.maintain("compact_range", |db| db.compact_range(None, None))
     }
 
+    pub(crate) fn drain(&mut self) -> Checked {
+        let Some(db) = &self.db else { return Ok(()) };
+        self.excused("drain_logs", db.drain_logs()).map(drop)
+    }
+
     /// A call after which all that was written is in tables, if it succeeds.
     fn maintain(&mut self, what: &str, call: impl FnOnce(&Db) -> siltstone::Result<()>) -> Checked {
         let Some(db) = &self.db else { return Ok(()) };

@@ -33,6 +33,7 @@ pub(crate) const ALL: &[Workload] = &[
     Workload { tune: with_slices, ..plain("slices", levels) },
     Workload { tune: with_slices, ..plain("sliced-ranges", ranges) },
     Workload { tune: with_l2sm, ..plain("l2sm", levels) },
+    Workload { tune: with_slices, prepare: some_levels, ..plain("drain", drain) },
     Workload { tune: with_slices, prepare: levels_left, ..plain("sliced-repair", care::repair) },
     plain("rotation", rotation),
     plain("rotation-full", rotation_full),
@@ -114,6 +115,18 @@ fn levels(user: &mut User) -> Checked {
         }
     }
     user.idle()?;
+    user.read()?;
+    user.close()
+}
+
+/// Logs are drained, and what is written then is found again by whoever opens.
+fn drain(user: &mut User) -> Checked {
+    user.drain()?;
+    user.write_many(6)?;
+    user.flush()?;
+    user.read()?;
+    user.crash();
+    user.open()?;
     user.read()?;
     user.close()
 }
