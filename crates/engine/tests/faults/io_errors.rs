@@ -101,6 +101,27 @@ fn a_failed_manifest_is_left_alone() {
     }
 }
 
+/// CURRENT may name either of two manifests once one could not be begun: what is flushed later must be in whichever it is.
+#[test]
+fn a_manifest_that_could_not_be_renewed_takes_no_more_edits() {
+    for site in [Site::CurrentRename, Site::CurrentDirSync, Site::ManifestDirSync] {
+        for fault in [Fault::Io, Fault::NoSpace, Fault::DoneUntold] {
+            let when = format!("{fault:?} at {}", site.name());
+            let world = World::new();
+            let db = world.open();
+            synced(&db, "a", "1").unwrap();
+            world.faults.fail_nth(site, 1, fault);
+            assert!(db.drain_logs().is_err(), "{when}");
+            synced(&db, "b", "2").unwrap();
+            db.flush().unwrap();
+            // So that the log goes, from which the writes could be had else.
+            while db.run_background_step().unwrap() {}
+            drop(db);
+            assert_eq!(contents(&world.open()).len(), 2, "{when}");
+        }
+    }
+}
+
 /// Listeners were told of a retry that never came.
 #[test]
 fn a_failed_manifest_is_not_told_as_one_that_is_tried_again() {

@@ -124,6 +124,7 @@ fn drain(user: &mut User) -> Checked {
     user.drain()?;
     user.write_many(6)?;
     user.flush()?;
+    user.idle()?;
     user.read()?;
     user.crash();
     user.open()?;
