@@ -108,9 +108,19 @@ const READS_PER_SCAN: u64 = 20;
 ///
 /// # Errors
 ///
-/// Whatever the database or the folder meets.
+/// `InvalidArgument` if the folder is there: nothing of it is touched. Else whatever the database meets.
 pub fn run(plan: &Plan, way: Way) -> Result<Outcome, Error> {
+    if plan.folder.exists() {
+        let message = format!("{} is there already; give another folder", plan.folder.display());
+        return Err(Error::invalid_argument(message));
+    }
+    let outcome = run_there(plan, way);
+    // What is left of it is nobody's, whatever came of it; and what failed first is to be told.
     let _ = fs::remove_dir_all(&plan.folder);
+    outcome
+}
+
+fn run_there(plan: &Plan, way: Way) -> Result<Outcome, Error> {
     let db = Db::open(&plan.folder, options(way))?;
     let mut values = Values::new(plan);
     for record in Updates::load(plan.records, plan.seed) {
@@ -131,7 +141,6 @@ pub fn run(plan: &Plan, way: Way) -> Result<Outcome, Error> {
     db.compact_range(None, None)?;
     outcome.space = stored as f64 / table_bytes(&db) as f64;
     db.close()?;
-    let _ = fs::remove_dir_all(&plan.folder);
     Ok(outcome)
 }
 
@@ -190,7 +199,9 @@ fn gets(db: &Db, plan: &Plan) -> Result<Duration, Error> {
         let start = Instant::now();
         for _ in 0..plan.reads {
             let found = db.get(key(random.below(u64::from(plan.records))))?;
-            assert!(found.is_some(), "every record was loaded");
+            if found.is_none() {
+                return Err(Error::corruption("a record that was loaded is not found"));
+            }
         }
         Ok(start.elapsed() / u32::try_from(plan.reads.max(1)).unwrap_or(u32::MAX))
     })
@@ -303,6 +314,10 @@ mod tests {
         assert_eq!(control.levels.map(|(_, log)| log), [0; 3]);
         assert!(sliced.moves > 0 && sliced.levels[0].1 > 0, "{sliced:?}");
         assert!(sliced.merged_bytes_drained > sliced.merged_bytes);
+        assert!(!plan.folder.exists());
+        fs::create_dir(&plan.folder).unwrap();
+        assert!(run(&plan, Way::ALL[0]).is_err() && plan.folder.exists());
+        fs::remove_dir(&plan.folder).unwrap();
         assert!(control.space > 1.0 && sliced.space > 1.0);
     }
 }
