@@ -96,7 +96,10 @@ impl Core {
         let number = self.new_file_number();
         let snapshot = self.snapshot_edit(next, floor);
         let fs = &self.env.file_system;
-        let fresh = ManifestLog::create(fs, &self.dir, number, &snapshot)?;
+        let fresh = ManifestLog::create(fs, &self.dir, number, &snapshot).inspect_err(|_| {
+            // CURRENT may name either by now: nothing more goes into the old one (M2).
+            manifest.iter_mut().for_each(ManifestLog::give_up);
+        })?;
         if let Some(old) = manifest.replace(fresh) {
             self.graveyard.bury(FileName::Manifest(old.number()));
             let _ = old.close(); // Replaced: nothing in it matters any more.
@@ -112,12 +115,7 @@ impl Core {
             return Err(read_only());
         }
         let version = Arc::clone(&self.state.lock().version);
-        let renewed = self.rotate(&mut manifest, &version, self.floor());
-        if renewed.is_err() {
-            // CURRENT may name either by now: nothing more goes into the old one (M2).
-            manifest.iter_mut().for_each(ManifestLog::give_up);
-        }
-        let number = renewed?;
+        let number = self.rotate(&mut manifest, &version, self.floor())?;
         drop(manifest);
         self.listeners.tell(&Event::ManifestRotated { number: number.0 });
         Ok(())
