@@ -9,9 +9,7 @@ use crate::base::comparator::UserOrder;
 use crate::base::slot::{Level, Slot};
 use crate::compaction::Plan;
 use crate::compaction::closure::{Closed, close_places, hull};
-use crate::compaction::leveled::{
-    Leveled, LeveledSettings, bytes_idle, is_idle, level_zero_plan, numbers,
-};
+use crate::compaction::leveled::{Leveled, LeveledSettings, bytes_idle, is_idle, numbers};
 use crate::compaction::policy::{CompactionPolicy, PickView, PolicyEvent};
 use crate::compaction::slice;
 use crate::compaction::sliced::{levels_with_logs, log_limit, log_of, move_out};
@@ -57,7 +55,7 @@ impl L2sm {
 impl CompactionPolicy for L2sm {
     fn pick(&mut self, view: &PickView<'_>) -> Option<Plan> {
         let level0 = self.leveled.level0_score(view);
-        let level0 = (level0 >= 1.0).then(|| (level0, level_zero_plan(&self.leveled, view)));
+        let level0 = (level0 >= 1.0).then(|| (level0, self.leveled.plan_level0(view)));
         let deeper = levels_with_logs().flat_map(|level| self.plan_level(view, level));
         let mut plans: Vec<(f64, Option<Plan>)> = level0.into_iter().chain(deeper).collect();
         plans.sort_by(|a, b| b.0.total_cmp(&a.0));

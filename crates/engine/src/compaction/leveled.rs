@@ -113,7 +113,7 @@ impl Leveled {
     fn pick_level(&mut self, view: &PickView<'_>, level: Level) -> Option<Plan> {
         let to = Slot::tree(level.deeper()?);
         if level == Level::ZERO {
-            return level_zero_plan(self, view);
+            return self.plan_level0(view);
         }
         if self.picking == Picking::Cursor {
             return self.pick_in_turn(view, level, to);
@@ -139,6 +139,11 @@ impl Leveled {
         })?;
         self.turns[level.index()].take(&tables[position], &tables[position]);
         Some(plan)
+    }
+
+    /// A merge of level 0.
+    pub(crate) fn plan_level0(&self, view: &PickView<'_>) -> Option<Plan> {
+        self.plan(view, &level0_seed(view)?, Slot::tree(Level::ZERO.deeper()?))
     }
 
     /// What is done when no level is too large.
@@ -266,11 +271,6 @@ impl CompactionPolicy for Leveled {
             PolicyEvent::ScansSpent { newest } => self.scans_spent = Some(newest),
         }
     }
-}
-
-/// A merge of level 0.
-pub(crate) fn level_zero_plan(leveled: &Leveled, view: &PickView<'_>) -> Option<Plan> {
-    leveled.plan(view, &level0_seed(view)?, Slot::tree(Level::ZERO.deeper()?))
 }
 
 pub(crate) fn is_idle(view: &PickView<'_>, table: &TableMeta) -> bool {

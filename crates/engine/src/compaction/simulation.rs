@@ -19,7 +19,8 @@ use crate::compaction::leveled::LeveledSettings;
 use crate::compaction::policy::{Compaction, CompactionPolicy, PickView};
 use crate::format::filename::FileNumber;
 use crate::version::builder::{self, Change};
-use crate::version::table_meta::{Graveyard, TableMeta};
+use crate::version::graveyard::Graveyard;
+use crate::version::table_meta::TableMeta;
 use crate::version::{KeyRange, Version, check};
 
 /// Sizes of a simulated database, in entries.

@@ -15,9 +15,7 @@ use crate::base::comparator::UserOrder;
 use crate::base::slot::{Area, LEVELS, Level, Slot};
 use crate::compaction::Plan;
 use crate::compaction::closure::{Closed, close_places, range_of};
-use crate::compaction::leveled::{
-    Leveled, LeveledSettings, bytes_idle, is_idle, level_zero_plan, numbers,
-};
+use crate::compaction::leveled::{Leveled, LeveledSettings, bytes_idle, is_idle, numbers};
 use crate::compaction::parts::Part;
 use crate::compaction::policy::{CompactionPolicy, PickView, PolicyEvent};
 use crate::compaction::slice;
@@ -89,7 +87,7 @@ impl Sliced {
 
     fn plan(&mut self, view: &PickView<'_>, work: Work) -> Option<Plan> {
         match work {
-            Work::MergeLevel0 => level_zero_plan(&self.leveled, view),
+            Work::MergeLevel0 => self.leveled.plan_level0(view),
             Work::Evict(level) => self.evict(view, level),
             Work::Slice(level) => best_slice(view, level, self.settings.table_bytes),
             Work::Flatten(level) => deepest_slice(view, level, self.settings.table_bytes),

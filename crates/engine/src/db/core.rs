@@ -34,8 +34,8 @@ use crate::format::filename::FileNumber;
 use crate::memtable::{Inserter, MemTable, Pool};
 use crate::store::TableStore;
 use crate::store::table_cache::TableCache;
+use crate::version::graveyard::Graveyard;
 use crate::version::manifest_log::ManifestLog;
-use crate::version::table_meta::Graveyard;
 
 pub(crate) struct Core {
     pub(crate) dir: PathBuf,

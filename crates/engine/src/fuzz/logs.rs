@@ -18,8 +18,8 @@ use crate::format::record::encoder::RecordEncoder;
 use crate::format::record::mark::{find_sync_mark, is_sync_mark};
 use crate::format::record::reader::{RecordReader, Step};
 use crate::format::record::testing::ByteFile;
+use crate::version::graveyard::Graveyard;
 use crate::version::recover::recover_manifest;
-use crate::version::table_meta::Graveyard;
 use crate::version::{Version, check};
 
 /// How much of a file's end is searched for marks.

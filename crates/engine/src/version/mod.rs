@@ -10,6 +10,7 @@
 
 pub(crate) mod builder;
 pub(crate) mod check;
+pub(crate) mod graveyard;
 pub(crate) mod level_iter;
 pub(crate) mod lookup;
 pub(crate) mod manifest_log;

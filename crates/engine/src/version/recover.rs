@@ -16,7 +16,8 @@ use crate::format::manifest::reader::ManifestReader;
 use crate::version::Version;
 use crate::version::builder::{Change, VersionBuilder};
 use crate::version::check;
-use crate::version::table_meta::{Graveyard, TableMeta};
+use crate::version::graveyard::Graveyard;
+use crate::version::table_meta::TableMeta;
 
 /// CURRENT holds one file name; anything longer is not ours to read into memory.
 const CURRENT_BYTES_MAX: u64 = 256;

@@ -8,7 +8,8 @@ use crate::base::key::{InternalKey, SeqNo, ValueKind};
 use crate::base::slot::{Area, Level, Slot};
 use crate::format::filename::FileNumber;
 use crate::version::builder::{self, Change};
-use crate::version::table_meta::{Graveyard, TableMeta};
+use crate::version::graveyard::Graveyard;
+use crate::version::table_meta::TableMeta;
 use crate::version::{Version, check};
 
 pub(crate) fn order() -> InternalOrder {

@@ -5,7 +5,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::db::core::Core;
 use crate::env::site::Site;
 use crate::format::filename::FileName;
-use crate::version::table_meta::Graves;
+use crate::version::graveyard::Graves;
 
 /// A merge takes about so much memory.
 const MERGE_BYTES: usize = 3 << 20;

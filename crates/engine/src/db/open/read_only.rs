@@ -18,8 +18,8 @@ use crate::db::settings::{self, Settings};
 use crate::db::state::{Floor, Logged};
 use crate::format::filename::FileNumber;
 use crate::memtable::MemTable;
+use crate::version::graveyard::Graveyard;
 use crate::version::recover::{self, Recovered};
-use crate::version::table_meta::Graveyard;
 
 /// Looks at a database that changes under our eyes, before we give up.
 const ATTEMPTS: usize = 20;

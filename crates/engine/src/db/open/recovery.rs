@@ -41,9 +41,10 @@ use crate::store::local::LocalStore;
 use crate::store::table_cache::TableCache;
 use crate::version::Version;
 use crate::version::builder::{self, Change};
+use crate::version::graveyard::Graveyard;
 use crate::version::manifest_log::ManifestLog;
 use crate::version::recover::{self, Recovered};
-use crate::version::table_meta::{Graveyard, TableMeta};
+use crate::version::table_meta::TableMeta;
 
 /// What `open` has prepared when recovery begins.
 pub(crate) type Prepared = (Settings, Listeners, Box<dyn FileLock>);

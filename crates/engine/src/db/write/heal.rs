@@ -25,7 +25,7 @@ use crate::env::site::Site;
 use crate::format::batch::{self, WriteBatch};
 use crate::format::filename::{FileName, FileNumber};
 use crate::memtable::MemTable;
-use crate::version::table_meta::Graves;
+use crate::version::graveyard::Graves;
 
 /// Entries are copied in records of about this size.
 const RECORD_BYTES: usize = 256 << 10;

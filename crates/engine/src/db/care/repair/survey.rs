@@ -14,8 +14,9 @@ use crate::db::open::files::{Files, check_tables};
 use crate::db::open::recovery::LOST_FOLDER;
 use crate::format::filename::{FileName, FileNumber};
 use crate::store::local::open_table;
+use crate::version::graveyard::Graveyard;
 use crate::version::recover::{self, Recovered};
-use crate::version::table_meta::{Graveyard, TableMeta};
+use crate::version::table_meta::TableMeta;
 
 pub(super) struct Survey {
     pub(super) plan: RepairPlan,

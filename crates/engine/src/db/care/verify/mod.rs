@@ -24,8 +24,9 @@ use crate::env::fs::{FileSystem, RandomAccessFile};
 use crate::format::filename::{FileName, FileNumber};
 use crate::format::manifest::reader::ManifestReader;
 use crate::store::local::open_table;
+use crate::version::graveyard::Graveyard;
 use crate::version::recover::{self, Recovered};
-use crate::version::table_meta::{Graveyard, TableMeta};
+use crate::version::table_meta::TableMeta;
 
 /// Passes over a database that changes meanwhile, before we leave the newest files to the next run.
 const PASSES_MAX: usize = 20;
