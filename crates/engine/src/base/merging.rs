@@ -112,9 +112,10 @@ impl<I: InternalIterator> MergingIter<I> {
     fn build(&mut self) {
         self.heap.clear();
         self.nearest_below = None;
+        let is_bytewise = self.order.is_bytewise();
         for (child, iter) in self.children.iter().enumerate() {
-            if iter.valid() {
-                let head = KeyHead::of(iter.key(), self.order.is_bytewise());
+            let mut head = KeyHead::default();
+            if iter.show_head(&mut head, is_bytewise) {
                 self.heap.push(Runner { child, head });
             }
         }
@@ -217,8 +218,11 @@ impl<I: InternalIterator> MergingIter<I> {
     #[inline]
     fn compare(&self, a: &Runner, b: &Runner) -> Ordering {
         let key = |runner: &Runner| self.children[runner.child].key();
-        // Equal ones tell nothing.
-        a.head.leading.cmp(&b.head.leading).then_with(|| self.order.compare(key(a), key(b)))
+        a.head.leading.cmp(&b.head.leading).then_with(|| {
+            // Versions of one key meet again and again.
+            let told = self.order.is_bytewise().then(|| a.head.among_same_leading(&b.head));
+            told.flatten().unwrap_or_else(|| self.order.compare(key(a), key(b)))
+        })
     }
 
     /// Turns round on the current entry: the current child stays, and the others, which stand

@@ -31,7 +31,7 @@ const LOG_GROWTH: u64 = 5;
 /// However little there is, so many tables do not make a log too large.
 const LOG_TABLES_MIN: u64 = 4;
 /// More tables of a log shall not lie on top of each other: each is a source of scans.
-const DEPTH_MAX: usize = 3;
+const DEPTH_MAX: usize = 2;
 /// Tables of the next level that a slice may rewrite.
 const SLICE_TABLES_MAX: usize = 25;
 /// Tables that change their place at once: each time costs a sync of the manifest.

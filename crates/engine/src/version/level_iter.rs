@@ -231,6 +231,9 @@ impl InternalIterator for Source {
         each!(self, iter => iter.next_with_head(head, is_bytewise))
     }
     #[inline]
+    fn show_head(&self, head: &mut KeyHead, is_bytewise: bool) -> bool {
+        each!(self, iter => iter.show_head(head, is_bytewise))
+    }
     fn arrive(&mut self) -> Result<()> {
         match self {
             Source::Run(iter) => iter.arrive(),

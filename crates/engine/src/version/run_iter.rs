@@ -3,26 +3,75 @@
 //!
 //! [`RunIter`] is much as [`LevelIter`](super::level_iter::LevelIter), which is of whole tables and in every read's way.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::error::{Error, Result};
+use crate::base::fences::Fences;
 use crate::base::iter::InternalIterator;
-use crate::base::key::InternalKey;
+use crate::base::key::{InternalKey, KeyHead, user_key};
 use crate::format::table::{ScanOptions, TableIter};
 use crate::store::table_cache::TableCache;
 use crate::version::table_meta::TableMeta;
 
 /// By key.
-#[derive(Default)]
 pub(crate) struct Run {
     pub(crate) pieces: Vec<Piece>,
+    /// Of the user keys of all borders, where the order is bytewise.
+    fences: Option<Fences>,
 }
 
 /// A stretch of a table's entries.
 pub(crate) struct Piece {
     table: Arc<TableMeta>,
     stretch: usize,
+    /// Of the first and the last entry: scans mostly need no more of them.
+    first: KeyHead,
+    last: KeyHead,
+}
+
+/// Where a seek comes to.
+enum Landing {
+    /// On an entry of a piece.
+    Within(usize),
+    /// On the first entry of a piece, or behind all of them.
+    Before(usize),
+}
+
+impl Run {
+    fn new(order: &UserOrder, pieces: Vec<Piece>) -> Self {
+        let fences = matches!(order, UserOrder::Bytewise).then(|| {
+            let borders = pieces.iter().flat_map(|piece| [piece.ends().0, piece.ends().1]);
+            Fences::new(borders.map(InternalKey::user))
+        });
+        Run { pieces, fences }
+    }
+
+    fn landing(&self, order: &InternalOrder, target: &[u8]) -> Landing {
+        let unsure = match &self.fences {
+            Some(fences) => fences.around(user_key(target)),
+            None => 0..2 * self.pieces.len(),
+        };
+        let (mut before, mut end) = (unsure.start, unsure.end);
+        while before < end {
+            let middle = before.midpoint(end);
+            match order.compare(self.border(middle).as_bytes(), target).is_lt() {
+                true => before = middle + 1,
+                false => end = middle,
+            }
+        }
+        match before.is_multiple_of(2) {
+            true => Landing::Before(before / 2),
+            false => Landing::Within(before / 2),
+        }
+    }
+
+    /// The first entry of the first piece, its last one, the first one of the second piece, and so on.
+    fn border(&self, nth: usize) -> &InternalKey {
+        let (smallest, largest) = self.pieces[nth / 2].ends();
+        if nth.is_multiple_of(2) { smallest } else { largest }
+    }
 }
 
 impl Piece {
@@ -34,28 +83,29 @@ impl Piece {
 
 /// Each piece goes to the first run that ends before it.
 pub(crate) fn runs(order: &UserOrder, tables: &[Arc<TableMeta>]) -> Vec<Arc<Run>> {
+    let is_bytewise = matches!(order, UserOrder::Bytewise);
     let pieces = |table: &Arc<TableMeta>| {
         let table = Arc::clone(table);
-        let stretches = (0..).take_while({
-            let table = Arc::clone(&table);
-            move |stretch| table.stretch(*stretch).is_some()
-        });
-        stretches.map(move |stretch| Piece { table: Arc::clone(&table), stretch })
+        (0..).map_while(move |stretch| {
+            let (first, last) = table.stretch(stretch)?;
+            let [first, last] = [first, last].map(|key| KeyHead::of(key.as_bytes(), is_bytewise));
+            Some(Piece { table: Arc::clone(&table), stretch, first, last })
+        })
     };
     let mut pieces: Vec<Piece> = tables.iter().flat_map(pieces).collect();
     pieces.sort_by(|a, b| order.compare(a.ends().0.user(), b.ends().0.user()));
-    let mut runs: Vec<Run> = Vec::new();
+    let mut runs: Vec<Vec<Piece>> = Vec::new();
     for piece in pieces {
-        let ends_before = |run: &Run| {
-            let last = run.pieces.last().map(|last| last.ends().1.user());
+        let ends_before = |run: &Vec<Piece>| {
+            let last = run.last().map(|last| last.ends().1.user());
             last.is_none_or(|last| order.compare(last, piece.ends().0.user()).is_lt())
         };
         match runs.iter().position(ends_before) {
-            Some(run) => runs[run].pieces.push(piece),
-            None => runs.push(Run { pieces: vec![piece] }),
+            Some(run) => runs[run].push(piece),
+            None => runs.push(vec![piece]),
         }
     }
-    runs.into_iter().map(Arc::new).collect()
+    runs.into_iter().map(|pieces| Arc::new(Run::new(order, pieces))).collect()
 }
 
 /// A seek to a place between two pieces puts off to open the table of the second: its first key is known, and mostly all
@@ -69,6 +119,8 @@ pub(crate) struct RunIter {
     position: usize,
     /// The iterator stands on the piece's first entry, and `current` does not.
     is_put_off: bool,
+    /// `current` is at the piece's last entry.
+    is_last: bool,
     current: Option<TableIter>,
 }
 
@@ -79,7 +131,8 @@ impl RunIter {
         options: ScanOptions,
         run: Arc<Run>,
     ) -> Self {
-        RunIter { order, cache, options, run, position: 0, is_put_off: false, current: None }
+        let (is_put_off, is_last) = (false, false);
+        RunIter { order, cache, options, run, position: 0, is_put_off, is_last, current: None }
     }
 
     fn leave(&mut self) {
@@ -113,7 +166,7 @@ impl RunIter {
         if let Some(iter) = &mut self.current {
             iter.seek(from)?;
         }
-        self.check()
+        self.check_end()
     }
 
     /// To the last entry of the piece before `end`.
@@ -127,19 +180,34 @@ impl RunIter {
     }
 
     /// The ends of pieces are entries of their tables, so whoever moves within a piece stays in it.
-    fn check(&self) -> Result<()> {
-        let (Some(iter), Some(piece)) = (&self.current, self.run.pieces.get(self.position)) else {
-            return Ok(());
-        };
-        let (smallest, largest) = piece.ends();
-        let is_within = iter.valid()
-            && self.order.compare(smallest.as_bytes(), iter.key()).is_le()
-            && self.order.compare(iter.key(), largest.as_bytes()).is_le();
-        if is_within {
-            return Ok(());
+    fn check_beginning(&self) -> Result<()> {
+        match self.beside(self.ends().0) {
+            Some(Ordering::Less) | None => Err(self.lacks_an_end()),
+            Some(_) => Ok(()),
         }
-        let number = piece.table.number;
-        Err(Error::corruption(format!("table {number} lacks an entry that the manifest names")))
+    }
+
+    #[inline]
+    fn check_end(&mut self) -> Result<()> {
+        let beside = self.beside(self.ends().1);
+        self.is_last = beside == Some(Ordering::Equal);
+        match beside {
+            Some(Ordering::Greater) | None => Err(self.lacks_an_end()),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Where the current entry lies beside an end of the piece.
+    #[inline]
+    fn beside(&self, end: &InternalKey) -> Option<Ordering> {
+        let iter = self.current.as_ref().filter(|iter| iter.valid())?;
+        Some(self.order.compare(iter.key(), end.as_bytes()))
+    }
+
+    #[cold]
+    fn lacks_an_end(&self) -> Error {
+        let number = self.run.pieces[self.position].table.number;
+        Error::corruption(format!("table {number} lacks an entry that the manifest names"))
     }
 
     /// An error leaves no position behind.
@@ -174,16 +242,9 @@ impl InternalIterator for RunIter {
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
-        self.guarded(|iter| {
-            let ends_before =
-                |piece: &Piece| iter.order.compare(piece.ends().1.as_bytes(), target).is_lt();
-            let position = iter.run.pieces.partition_point(ends_before);
-            let begins_before =
-                |piece: &Piece| iter.order.compare(piece.ends().0.as_bytes(), target).is_lt();
-            match iter.run.pieces.get(position).is_some_and(begins_before) {
-                true => iter.enter(position, target),
-                false => iter.put_off(position),
-            }
+        self.guarded(|iter| match iter.run.landing(&iter.order, target) {
+            Landing::Within(position) => iter.enter(position, target),
+            Landing::Before(position) => iter.put_off(position),
         })
     }
 
@@ -199,13 +260,29 @@ impl InternalIterator for RunIter {
     fn next(&mut self) -> Result<()> {
         self.guarded(|iter| {
             iter.arrive()?;
-            if iter.current().key() == iter.ends().1.as_bytes() {
+            if iter.is_last {
                 iter.put_off(iter.position + 1)?;
                 return iter.arrive();
             }
             iter.current.as_mut().expect("callers check valid()").next()?;
-            iter.check()
+            iter.check_end()
         })
+    }
+
+    fn next_with_head(&mut self, head: &mut KeyHead, is_bytewise: bool) -> Result<bool> {
+        let last = self.run.pieces.get(self.position).map(|piece| piece.last.leading);
+        if self.is_put_off || self.is_last || !is_bytewise {
+            self.next()?;
+            return Ok(self.show_head(head, is_bytewise));
+        }
+        self.guarded(|iter| {
+            let current = iter.current.as_mut().expect("callers check valid()");
+            match current.next_with_head(head, is_bytewise)? {
+                true if last.is_some_and(|last| head.leading < last) => Ok(()),
+                _ => iter.check_end(),
+            }
+        })?;
+        Ok(true)
     }
 
     fn prev(&mut self) -> Result<()> {
@@ -215,12 +292,22 @@ impl InternalIterator for RunIter {
                 return iter.enter_backward(iter.position);
             }
             iter.current.as_mut().expect("callers check valid()").prev()?;
-            iter.check()
+            iter.is_last = false;
+            iter.check_beginning()
         })
     }
 
     fn key(&self) -> &[u8] {
         if self.is_put_off { self.ends().0.as_bytes() } else { self.current().key() }
+    }
+
+    fn show_head(&self, head: &mut KeyHead, is_bytewise: bool) -> bool {
+        match &self.current {
+            _ if self.is_put_off => *head = self.run.pieces[self.position].first,
+            Some(iter) if iter.valid() => *head = KeyHead::of(iter.key(), is_bytewise),
+            _ => return false,
+        }
+        true
     }
 
     fn value(&self) -> &[u8] {
