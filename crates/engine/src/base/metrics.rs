@@ -13,6 +13,11 @@ impl Counter {
         self.0.fetch_add(amount, Relaxed);
     }
 
+    /// To `amount`, if that is more.
+    pub(crate) fn raise_to(&self, amount: u64) {
+        self.0.fetch_max(amount, Relaxed);
+    }
+
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -71,6 +76,8 @@ metrics! {
     compaction_bytes_read,
     /// Bytes written by compactions.
     compaction_bytes_written,
+    /// Bytes written by the compaction that wrote most.
+    compaction_bytes_largest,
     /// Entries that compactions dropped: overwritten, or deleted and shadowing nothing.
     entries_dropped,
     /// Edits appended to manifests.

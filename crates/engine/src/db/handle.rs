@@ -346,6 +346,11 @@ impl Db {
         self.core().levels()
     }
 
+    /// How many tables reach over `key`, as of now: a get that no filter spares one may have to ask all. Reads memory only.
+    pub fn tables_over(&self, key: impl AsRef<[u8]>) -> usize {
+        self.core().tables_over(key.as_ref())
+    }
+
     /// Counters since open.
     pub fn metrics(&self) -> Metrics {
         self.core().counters.snapshot()

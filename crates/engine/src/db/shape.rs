@@ -2,9 +2,10 @@
 
 use crate::base::error::Result;
 use crate::base::key::{InternalKey, SEQNO_MAX};
-use crate::base::slot::{Area, Level};
+use crate::base::slot::{Area, Level, Slot};
 use crate::db::core::Core;
 use crate::format::filename::FileNumber;
+use crate::version::lookup::{Lookup, Target};
 use crate::version::table_meta::TableMeta;
 
 /// The tables of one part of a level.
@@ -17,6 +18,8 @@ pub struct LevelInfo {
     pub area: Area,
     /// Its tables, in the order in which reads search them.
     pub tables: Vec<TableInfo>,
+    /// What a scan merges of it: one source where tables are sorted, more where they lie on top of each other.
+    pub sources: usize,
 }
 
 impl LevelInfo {
@@ -63,8 +66,23 @@ impl Core {
             level: slot.level,
             area: slot.area,
             tables: tables.iter().map(|table| TableInfo::new(table)).collect(),
+            sources: match slot {
+                Slot { area: Area::SstLog, .. } => {
+                    let log = pinned.version.shared_slot(slot);
+                    log.runs(&self.settings.order.user).len()
+                }
+                slot if slot.is_sorted() => 1,
+                _ => tables.len(),
+            },
         });
         info.collect()
+    }
+
+    pub(crate) fn tables_over(&self, key: &[u8]) -> usize {
+        let version = self.view.load().version.clone();
+        let target = InternalKey::seek_to(key, SEQNO_MAX);
+        let target = Target { user: key, seek: target.as_bytes() };
+        Lookup::tables_over(&self.settings.order, &version, target)
     }
 
     pub(crate) fn approximate_size(&self, from: &[u8], to: &[u8]) -> Result<u64> {

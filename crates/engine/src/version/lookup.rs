@@ -70,11 +70,7 @@ impl Lookup<'_> {
         let mut answer = Answer { hit: None, wasted: None, wants_filter: false };
         let mut first: Option<(Slot, &Arc<TableMeta>)> = None;
         for (slot, tables) in version.filled_slots() {
-            let candidates = match slot.area {
-                Area::Tree => Candidates::Tree(self.candidates(slot, tables, target)),
-                Area::SstLog => Candidates::Logged(self.logged_candidates(tables, target)),
-            };
-            for table in candidates {
+            for table in candidates(self.order, (slot, tables), target) {
                 answer.wasted = first;
                 let open = self.cache.get(table.number, table.size)?;
                 answer.hit = self.probe(&open, target, &mut found)?;
@@ -91,44 +87,14 @@ impl Lookup<'_> {
         Ok(answer)
     }
 
-    /// Tables of a slot whose range holds the key: one in a sorted slot (two at a border key that
-    /// LevelDB split), any number elsewhere.
-    #[inline]
-    fn candidates<'v>(
-        &self,
-        slot: Slot,
-        tables: &'v Tables,
+    /// How many tables reach over a key.
+    pub(crate) fn tables_over(
+        order: &InternalOrder,
+        version: &Version,
         target: Target<'_>,
-    ) -> impl Iterator<Item = &'v Arc<TableMeta>> {
-        let user = &self.order.user;
-        let sorted = slot.is_sorted();
-        let start = if sorted { tables.first_not_before(self.order, target.seek) } else { 0 };
-        tables[start..]
-            .iter()
-            .take_while(move |table| {
-                !sorted || user.compare(table.smallest.user(), target.user).is_le()
-            })
-            .filter(move |table| {
-                sorted
-                    || (user.compare(table.smallest.user(), target.user).is_le()
-                        && user.compare(table.largest.user(), target.user).is_ge())
-            })
-    }
-
-    /// The same of an SST log.
-    #[inline]
-    fn logged_candidates<'v>(
-        &self,
-        tables: &'v Tables,
-        target: Target<'_>,
-    ) -> impl Iterator<Item = &'v Arc<TableMeta>> {
-        let layers = tables.strata(&self.order.user).over(&self.order.user, target.user);
-        let reaches = move |layer: &Layer| {
-            let table = &tables[layer.table as usize];
-            let (_, largest) = table.stretch(layer.stretch as usize)?;
-            self.order.compare(largest.as_bytes(), target.seek).is_ge().then_some(table)
-        };
-        layers.iter().filter_map(reaches)
+    ) -> usize {
+        let of_slot = |slot| candidates(order, slot, target).count();
+        version.filled_slots().map(of_slot).sum()
     }
 
     fn probe<R>(
@@ -155,4 +121,54 @@ impl Lookup<'_> {
             Some(Err(error)) => Err(error.in_file(table.path())),
         }
     }
+}
+
+/// The tables of a slot that may hold a key, newest first.
+#[inline]
+fn candidates<'v>(
+    order: &InternalOrder,
+    (slot, tables): (Slot, &'v Tables),
+    target: Target<'_>,
+) -> impl Iterator<Item = &'v Arc<TableMeta>> {
+    match slot.area {
+        Area::Tree => Candidates::Tree(in_tree(order, (slot, tables), target)),
+        Area::SstLog => Candidates::Logged(in_log(order, tables, target)),
+    }
+}
+
+/// One in a sorted slot (two at a border key that LevelDB split), any number elsewhere.
+#[inline]
+fn in_tree<'v>(
+    order: &InternalOrder,
+    (slot, tables): (Slot, &'v Tables),
+    target: Target<'_>,
+) -> impl Iterator<Item = &'v Arc<TableMeta>> {
+    let user = &order.user;
+    let sorted = slot.is_sorted();
+    let start = if sorted { tables.first_not_before(order, target.seek) } else { 0 };
+    tables[start..]
+        .iter()
+        .take_while(move |table| {
+            !sorted || user.compare(table.smallest.user(), target.user).is_le()
+        })
+        .filter(move |table| {
+            sorted
+                || (user.compare(table.smallest.user(), target.user).is_le()
+                    && user.compare(table.largest.user(), target.user).is_ge())
+        })
+}
+
+#[inline]
+fn in_log<'v>(
+    order: &InternalOrder,
+    tables: &'v Tables,
+    target: Target<'_>,
+) -> impl Iterator<Item = &'v Arc<TableMeta>> {
+    let layers = tables.strata(&order.user).over(&order.user, target.user);
+    let reaches = move |layer: &Layer| {
+        let table = &tables[layer.table as usize];
+        let (_, largest) = table.stretch(layer.stretch as usize)?;
+        order.compare(largest.as_bytes(), target.seek).is_ge().then_some(table)
+    };
+    layers.iter().filter_map(reaches)
 }

@@ -211,6 +211,7 @@ impl Core {
         self.counters.merges.add(1);
         self.counters.compaction_bytes_read.add(output.bytes_read);
         self.counters.compaction_bytes_written.add(output.bytes_written);
+        self.counters.compaction_bytes_largest.raise_to(output.bytes_written);
         self.counters.entries_dropped.add(output.entries_dropped);
         self.listeners.tell(&Event::CompactionFinished {
             job: job.id,
