@@ -9,11 +9,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use siltstone::{Area, Compaction, Db, Error, Level0Limits, Metrics, Options};
+use siltstone::{Area, Compaction, Db, Env, Error, Level0Limits, Metrics, Options};
 
+use super::disk::slow_disk;
 use crate::popularity::Law;
 use crate::random::SplitMix;
 use crate::updates::Updates;
+use crate::work::pace::Pace;
 
 /// What one database is put through.
 #[derive(Clone, Debug)]
@@ -26,8 +28,12 @@ pub struct Plan {
     pub records: u32,
     /// Updates of them, which are what is counted.
     pub updates: u64,
+    /// Updates in a second, begun when it is their time; `None` for one after the other.
+    pub updates_per_second: Option<u64>,
     /// Bytes of a value, none of which can be compressed.
     pub value_bytes: usize,
+    /// What the disk writes in a second; `None` for the one there is.
+    pub disk_bytes_per_second: Option<u64>,
     /// Gets, and a twentieth as many scans, once the database is at rest.
     pub reads: u64,
     /// Where random numbers begin.
@@ -72,6 +78,8 @@ pub struct Outcome {
     pub merged_bytes_drained: u64,
     /// Compactions that only moved tables.
     pub moves: u64,
+    /// By the merge that wrote most, the load included.
+    pub largest_merge_bytes: u64,
     /// Of all updates, by the clock.
     pub updates_took: Duration,
     /// Of the updates, and until merges had come to rest.
@@ -86,6 +94,10 @@ pub struct Outcome {
     pub get: Duration,
     /// Of a scan of a hundred records.
     pub scan: Duration,
+    /// Tables over a key, on average: what a get may have to ask.
+    pub tables_over_key: f64,
+    /// Sources that a scan merges, memory aside.
+    pub scan_sources: usize,
     /// Bytes of files for each byte of them once all is merged.
     pub space: f64,
     /// Bytes of levels 1 to 3, and of the logs beside them.
@@ -103,6 +115,7 @@ const LEVEL0: Level0Limits = Level0Limits { compact: 4, slow_down: 8, stop: 12 }
 const LONGEST_NANOS: u64 = 60_000_000_000;
 const SCANNED: usize = 100;
 const READS_PER_SCAN: u64 = 20;
+const KEYS_ASKED: usize = 10_000;
 
 /// Loads a database, updates it, reads it and removes it.
 ///
@@ -121,7 +134,8 @@ pub fn run(plan: &Plan, way: Way) -> Result<Outcome, Error> {
 }
 
 fn run_there(plan: &Plan, way: Way) -> Result<Outcome, Error> {
-    let db = Db::open(&plan.folder, options(way))?;
+    let env = plan.disk_bytes_per_second.map_or_else(Env::posix, slow_disk);
+    let db = Db::open(&plan.folder, Options { env, ..options(way) })?;
     let mut values = Values::new(plan);
     for record in Updates::load(plan.records, plan.seed) {
         db.put(key(u64::from(record)), values.next())?;
@@ -134,6 +148,8 @@ fn run_there(plan: &Plan, way: Way) -> Result<Outcome, Error> {
     outcome.count(&before, &db.metrics());
     outcome.levels = levels(&db);
     (outcome.get, outcome.scan) = (gets(&db, plan)?, scans(&db, plan)?);
+    outcome.scan_sources = db.levels().iter().map(|part| part.sources).sum();
+    outcome.tables_over_key = tables_over_key(&db, plan);
     let stored = table_bytes(&db);
     db.drain_logs()?;
     outcome.merged_bytes_drained =
@@ -163,10 +179,11 @@ fn update(db: &Db, plan: &Plan, values: &mut Values) -> Result<Outcome, Error> {
     let mut updates = Updates::new(plan.law, u64::from(plan.records), plan.seed);
     let bounds = Histogram::<u64>::new_with_bounds(1, LONGEST_NANOS, 3);
     let mut times = bounds.expect("three digits, and the bounds are in order");
+    let mut pace = plan.updates_per_second.map(|rate| Pace::new(rate as f64, 0, 1));
     let start = Instant::now();
     for _ in 0..plan.updates {
         let (key, value) = (key(updates.next_record()), values.next());
-        let begin = Instant::now();
+        let begin = pace.as_mut().map_or_else(Instant::now, |pace| pace.wait(1));
         db.put(key, value)?;
         times.saturating_record(nanos(begin.elapsed()));
     }
@@ -190,6 +207,7 @@ impl Outcome {
         self.flushed_bytes = after.flush_bytes - before.flush_bytes;
         self.merged_bytes = after.compaction_bytes_written - before.compaction_bytes_written;
         self.moves = after.moves - before.moves;
+        self.largest_merge_bytes = after.compaction_bytes_largest;
     }
 }
 
@@ -250,6 +268,13 @@ fn levels(db: &Db) -> [(u64, u64); 3] {
     bytes
 }
 
+fn tables_over_key(db: &Db, plan: &Plan) -> f64 {
+    let mut random = SplitMix::new(plan.seed ^ 4);
+    let mut tables = || db.tables_over(key(random.below(u64::from(plan.records))));
+    let asked: usize = (0..KEYS_ASKED).map(|_| tables()).sum();
+    asked as f64 / KEYS_ASKED as f64
+}
+
 fn table_bytes(db: &Db) -> u64 {
     db.levels().iter().map(siltstone::LevelInfo::bytes).sum()
 }
@@ -304,7 +329,9 @@ mod tests {
             law: Law::Zipfian,
             records: 60_000,
             updates: 150_000,
+            updates_per_second: None,
             value_bytes: 100,
+            disk_bytes_per_second: Some(200 << 20),
             reads: 500,
             seed: 42,
         };
@@ -319,5 +346,8 @@ mod tests {
         assert!(run(&plan, Way::ALL[0]).is_err() && plan.folder.exists());
         fs::remove_dir(&plan.folder).unwrap();
         assert!(control.space > 1.0 && sliced.space > 1.0);
+        assert!(control.scan_sources >= 2 && sliced.scan_sources >= 3, "{sliced:?} {control:?}");
+        assert!(sliced.tables_over_key > 1.0, "{sliced:?}");
+        assert!(sliced.largest_merge_bytes > 0);
     }
 }

@@ -44,6 +44,12 @@ struct L2smArgs {
     /// Bytes of a value
     #[arg(long, value_name = "BYTES", default_value_t = 100)]
     value_bytes: usize,
+    /// Updates in a second, begun when it is their time [default: one after the other]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    rate: Option<u64>,
+    /// Megabytes that the disk writes in a second [default: what it does]
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    disk: Option<u64>,
     /// Each cell of the table is the median of so many runs, taken in turn
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=99))]
     runs: u64,
@@ -55,7 +61,7 @@ struct L2smArgs {
     folder: Option<PathBuf>,
 }
 
-const COLUMNS: [&str; 15] = [
+const COLUMNS: [&str; 18] = [
     "distribution",
     "compaction",
     "flushed",
@@ -64,11 +70,14 @@ const COLUMNS: [&str; 15] = [
     "merged_to_control",
     "drained_to_control",
     "moves",
+    "largest_merge_bytes",
     "updates_us",
     "p999_us",
     "longest_us",
     "get_us",
     "scan_us",
+    "tables_over_key",
+    "scan_sources",
     "space",
     "bytes_of_levels_and_logs",
 ];
@@ -110,7 +119,9 @@ fn plan(args: &L2smArgs, law: Law, run: u64) -> Plan {
         law,
         records,
         updates: u64::from(records) * args.updates,
+        updates_per_second: args.rate.filter(|rate| *rate > 0),
         value_bytes: args.value_bytes,
+        disk_bytes_per_second: args.disk.map(|megabytes| megabytes * 1_000_000),
         reads: u64::from(records).min(500_000),
         seed: args.seed + run,
     }
@@ -140,11 +151,17 @@ fn row(law: Law, way: Way, runs: &[l2sm::Outcome], control: f64) -> Record {
         ("merged_to_control", ratio(&|outcome| outcome.merged_bytes as f64 / control)),
         ("drained_to_control", ratio(&|outcome| outcome.merged_bytes_drained as f64 / control)),
         ("moves", Cell::Count(median(runs, |outcome| outcome.moves as f64) as u64)),
+        (
+            "largest_merge_bytes",
+            Cell::Size(median(runs, |run| run.largest_merge_bytes as f64) as u64),
+        ),
         ("updates_us", time(&|outcome| outcome.updates_took)),
         ("p999_us", time(&|outcome| outcome.p999)),
         ("longest_us", time(&|outcome| outcome.longest)),
         ("get_us", time(&|outcome| outcome.get)),
         ("scan_us", time(&|outcome| outcome.scan)),
+        ("tables_over_key", ratio(&|outcome| outcome.tables_over_key)),
+        ("scan_sources", Cell::Count(median(runs, |run| run.scan_sources as f64) as u64)),
         ("space", ratio(&|outcome| outcome.space)),
         ("bytes_of_levels_and_logs", Cell::text(levels.join(" "))),
     ]
