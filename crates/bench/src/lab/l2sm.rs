@@ -45,23 +45,37 @@ pub struct Plan {
 pub struct Way {
     /// The policy.
     pub compaction: Compaction,
-    /// Levels grow by half as much, from a level 1 four times as large: as much space as logs take, spent otherwise.
-    pub is_roomy: bool,
+    /// How large levels are.
+    pub levels: Levels,
+}
+
+/// How large levels are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Levels {
+    /// A hundredth of what they usually are, or so: each ten times as large as the one before it.
+    Small,
+    /// They grow by half as much, from a level 1 four times as large: as much space as logs take, spent otherwise.
+    Roomy,
+    /// As the engine has them, and LevelDB: of 10, 100 and 1,000 MiB, with all the engine's defaults.
+    Usual,
 }
 
 impl Way {
     /// All that are compared. The first is what the others are measured by.
     pub const ALL: [Way; 5] = [
-        Way { compaction: Compaction::Leveled, is_roomy: false },
-        Way { compaction: Compaction::Leveled, is_roomy: true },
-        Way { compaction: Compaction::Cursor, is_roomy: false },
-        Way { compaction: Compaction::Sliced, is_roomy: false },
-        Way { compaction: Compaction::L2sm, is_roomy: false },
+        Way { compaction: Compaction::Leveled, levels: Levels::Small },
+        Way { compaction: Compaction::Leveled, levels: Levels::Roomy },
+        Way { compaction: Compaction::Cursor, levels: Levels::Small },
+        Way { compaction: Compaction::Sliced, levels: Levels::Small },
+        Way { compaction: Compaction::L2sm, levels: Levels::Small },
     ];
 
     /// What tables call it.
     pub fn name(self) -> &'static str {
-        if self.is_roomy { "leveled, roomy" } else { self.compaction.name() }
+        match self.levels {
+            Levels::Roomy => "leveled, roomy",
+            Levels::Small | Levels::Usual => self.compaction.name(),
+        }
     }
 }
 
@@ -82,8 +96,6 @@ pub struct Outcome {
     pub largest_merge_bytes: u64,
     /// Of all updates, by the clock.
     pub updates_took: Duration,
-    /// Of the updates, and until merges had come to rest.
-    pub rested_after: Duration,
     /// Of puts.
     pub p99: Duration,
     /// Of puts.
@@ -123,11 +135,18 @@ const KEYS_ASKED: usize = 10_000;
 ///
 /// `InvalidArgument` if the folder is there: nothing of it is touched. Else whatever the database meets.
 pub fn run(plan: &Plan, way: Way) -> Result<Outcome, Error> {
+    in_own_folder(plan, || run_there(plan, way))
+}
+
+pub(super) fn in_own_folder(
+    plan: &Plan,
+    run: impl FnOnce() -> Result<Outcome, Error>,
+) -> Result<Outcome, Error> {
     if plan.folder.exists() {
         let message = format!("{} is there already; give another folder", plan.folder.display());
         return Err(Error::invalid_argument(message));
     }
-    let outcome = run_there(plan, way);
+    let outcome = run();
     // What is left of it is nobody's, whatever came of it; and what failed first is to be told.
     let _ = fs::remove_dir_all(&plan.folder);
     outcome
@@ -137,14 +156,14 @@ fn run_there(plan: &Plan, way: Way) -> Result<Outcome, Error> {
     let env = plan.disk_bytes_per_second.map_or_else(Env::posix, slow_disk);
     let db = Db::open(&plan.folder, Options { env, ..options(way) })?;
     let mut values = Values::new(plan);
-    for record in Updates::load(plan.records, plan.seed) {
-        db.put(key(u64::from(record)), values.next())?;
-    }
+    load(plan, &mut values, |key, value| db.put(key, value))?;
     db.flush()?;
     db.wait_for_background()?;
 
     let before = db.metrics();
-    let mut outcome = update(&db, plan, &mut values)?;
+    let mut outcome = update(plan, &mut values, |key, value| db.put(key, value))?;
+    db.flush()?;
+    db.wait_for_background()?;
     outcome.count(&before, &db.metrics());
     outcome.levels = levels(&db);
     (outcome.get, outcome.scan) = (gets(&db, plan)?, scans(&db, plan)?);
@@ -161,21 +180,38 @@ fn run_there(plan: &Plan, way: Way) -> Result<Outcome, Error> {
 }
 
 fn options(way: Way) -> Options {
+    let usual =
+        Options { create_if_missing: true, compaction: way.compaction, ..Options::default() };
+    if way.levels == Levels::Usual {
+        return usual;
+    }
+    let is_roomy = way.levels == Levels::Roomy;
     Options {
-        create_if_missing: true,
         write_buffer_size: WRITE_BUFFER_BYTES,
         max_file_size: TABLE_BYTES,
-        level1_bytes: if way.is_roomy { 4 * LEVEL1_BYTES } else { LEVEL1_BYTES },
-        level_growth: if way.is_roomy { GROWTH / 2 } else { GROWTH },
+        level1_bytes: if is_roomy { 4 * LEVEL1_BYTES } else { LEVEL1_BYTES },
+        level_growth: if is_roomy { GROWTH / 2 } else { GROWTH },
         level0: LEVEL0,
         max_open_files: 20_000,
-        compaction: way.compaction,
         unclamped: true,
-        ..Options::default()
+        ..usual
     }
 }
 
-fn update(db: &Db, plan: &Plan, values: &mut Values) -> Result<Outcome, Error> {
+pub(super) fn load(
+    plan: &Plan,
+    values: &mut Values,
+    mut put: impl FnMut(&[u8], &[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut records = Updates::load(plan.records, plan.seed).into_iter();
+    records.try_for_each(|record| put(&key(u64::from(record)), values.next()))
+}
+
+pub(super) fn update(
+    plan: &Plan,
+    values: &mut Values,
+    mut put: impl FnMut(&[u8], &[u8]) -> Result<(), Error>,
+) -> Result<Outcome, Error> {
     let mut updates = Updates::new(plan.law, u64::from(plan.records), plan.seed);
     let bounds = Histogram::<u64>::new_with_bounds(1, LONGEST_NANOS, 3);
     let mut times = bounds.expect("three digits, and the bounds are in order");
@@ -184,16 +220,13 @@ fn update(db: &Db, plan: &Plan, values: &mut Values) -> Result<Outcome, Error> {
     for _ in 0..plan.updates {
         let (key, value) = (key(updates.next_record()), values.next());
         let begin = pace.as_mut().map_or_else(Instant::now, |pace| pace.wait(1));
-        db.put(key, value)?;
+        put(&key, value)?;
         times.saturating_record(nanos(begin.elapsed()));
     }
     let updates_took = start.elapsed();
-    db.flush()?;
-    db.wait_for_background()?;
     let at = |quantile| Duration::from_nanos(times.value_at_quantile(quantile));
     Ok(Outcome {
         updates_took,
-        rested_after: start.elapsed(),
         p99: at(0.99),
         p999: at(0.999),
         longest: Duration::from_nanos(times.max()),
@@ -294,7 +327,7 @@ fn nanos(time: Duration) -> u64 {
 }
 
 /// Bytes without a pattern, each time from another place.
-struct Values {
+pub(super) struct Values {
     bytes: Vec<u8>,
     len: usize,
     at: usize,
@@ -303,7 +336,7 @@ struct Values {
 const VALUES_BYTES: usize = 1 << 20;
 
 impl Values {
-    fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &Plan) -> Self {
         let mut random = SplitMix::new(plan.seed ^ 3);
         let words = (VALUES_BYTES + plan.value_bytes) / 8 + 1;
         let bytes = (0..words).flat_map(|_| random.next().to_le_bytes()).collect();

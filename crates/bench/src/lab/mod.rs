@@ -2,3 +2,4 @@
 
 mod disk;
 pub mod l2sm;
+pub mod leveldb;

@@ -1,11 +1,13 @@
 //! `lab`: experiments, one word each.
 
+use std::iter;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use siltstone::Compaction;
 use siltstone_bench::Law;
-use siltstone_bench::lab::l2sm::{self, Plan, Way};
+use siltstone_bench::lab::l2sm::{self, Levels, Plan, Way};
+use siltstone_bench::lab::leveldb;
 
 use super::simulate::parse_law;
 use crate::errors::Exit;
@@ -50,6 +52,9 @@ struct L2smArgs {
     /// Megabytes that the disk writes in a second [default: what it does]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     disk: Option<u64>,
+    /// LevelDB itself beside the ways, whose levels are as large as its own: 10, 100, 1,000 MiB
+    #[arg(long, conflicts_with = "disk")]
+    beside_leveldb: bool,
     /// Each cell of the table is the median of so many runs, taken in turn
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=99))]
     runs: u64,
@@ -61,7 +66,7 @@ struct L2smArgs {
     folder: Option<PathBuf>,
 }
 
-const COLUMNS: [&str; 18] = [
+const COLUMNS: [&str; 19] = [
     "distribution",
     "compaction",
     "flushed",
@@ -69,6 +74,7 @@ const COLUMNS: [&str; 18] = [
     "drained",
     "merged_to_control",
     "drained_to_control",
+    "written_to_control",
     "moves",
     "largest_merge_bytes",
     "updates_us",
@@ -90,25 +96,42 @@ pub(crate) fn lab(args: &LabArgs, context: &Context) -> Outcome {
 
 fn l2sm(args: &L2smArgs, context: &Context) -> Outcome {
     let laws = args.distribution.map_or(Law::ALL.to_vec(), |law| vec![law]);
-    let wanted = |way: &Way| {
-        let is_control = *way == Way::ALL[0];
-        is_control || args.compaction.is_none_or(|compaction| way.compaction == compaction)
-    };
-    let ways: Vec<Way> = Way::ALL.into_iter().filter(wanted).collect();
+    let ways = ways(args);
     let mut rows = Vec::new();
     for law in laws {
         let mut runs: Vec<Vec<l2sm::Outcome>> = vec![Vec::new(); ways.len()];
         for run in 0..args.runs {
             for (way, outcomes) in ways.iter().zip(&mut runs) {
                 let plan = plan(args, law, run);
-                outcomes.push(l2sm::run(&plan, *way)?);
+                outcomes.push(match way {
+                    Some(way) => l2sm::run(&plan, *way)?,
+                    None => leveldb::run(&plan)?,
+                });
             }
         }
-        let control = median(&runs[0], |outcome| outcome.merged_bytes as f64);
-        rows.extend(ways.iter().zip(&runs).map(|(way, runs)| row(law, *way, runs, control)));
+        let control =
+            |of: fn(&l2sm::Outcome) -> u64| median(&runs[0], |outcome| of(outcome) as f64);
+        let control = [control(merged), control(written)];
+        let names = ways.iter().map(|way| way.map_or("LevelDB", Way::name));
+        rows.extend(names.zip(&runs).map(|(name, runs)| row(law, name, runs, control)));
     }
     context.rows(&COLUMNS, rows)?;
     Ok(Exit::Ok)
+}
+
+/// The first is what the others are measured by; `None` is LevelDB.
+fn ways(args: &L2smArgs) -> Vec<Option<Way>> {
+    let wanted = |way: &Way| {
+        let is_control = *way == Way::ALL[0];
+        is_control || args.compaction.is_none_or(|compaction| way.compaction == compaction)
+    };
+    let ways = Way::ALL.into_iter().filter(wanted);
+    if !args.beside_leveldb {
+        return ways.map(Some).collect();
+    }
+    let usual = ways.filter(|way| way.levels == Levels::Small);
+    let usual = usual.map(|way| Way { levels: Levels::Usual, ..way });
+    iter::once(None).chain(usual.map(Some)).collect()
 }
 
 fn plan(args: &L2smArgs, law: Law, run: u64) -> Plan {
@@ -133,8 +156,21 @@ fn median(runs: &[l2sm::Outcome], of: impl Fn(&l2sm::Outcome) -> f64) -> f64 {
     figures[figures.len() / 2]
 }
 
+fn merged(outcome: &l2sm::Outcome) -> u64 {
+    outcome.merged_bytes
+}
+
+fn written(outcome: &l2sm::Outcome) -> u64 {
+    outcome.flushed_bytes + outcome.merged_bytes
+}
+
 /// Flushed, merged and drained are bytes for each byte of users.
-fn row(law: Law, way: Way, runs: &[l2sm::Outcome], control: f64) -> Record {
+fn row(
+    law: Law,
+    name: &'static str,
+    runs: &[l2sm::Outcome],
+    [merged_by_control, written_by_control]: [f64; 2],
+) -> Record {
     let ratio = |of: &dyn Fn(&l2sm::Outcome) -> f64| Cell::Ratio(median(runs, of));
     let time = |of: &dyn Fn(&l2sm::Outcome) -> std::time::Duration| {
         let seconds = median(runs, |outcome| of(outcome).as_secs_f64());
@@ -144,12 +180,16 @@ fn row(law: Law, way: Way, runs: &[l2sm::Outcome], control: f64) -> Record {
     let levels = runs[0].levels.map(|(tree, log)| format!("{}+{}", tree >> 10, log >> 10));
     vec![
         ("distribution", Cell::text(law.name())),
-        ("compaction", Cell::text(way.name())),
+        ("compaction", Cell::text(name)),
         ("flushed", ratio(&|outcome| outcome.flushed_bytes as f64 / user(outcome))),
         ("merged", ratio(&|outcome| outcome.merged_bytes as f64 / user(outcome))),
         ("drained", ratio(&|outcome| outcome.merged_bytes_drained as f64 / user(outcome))),
-        ("merged_to_control", ratio(&|outcome| outcome.merged_bytes as f64 / control)),
-        ("drained_to_control", ratio(&|outcome| outcome.merged_bytes_drained as f64 / control)),
+        ("merged_to_control", ratio(&|outcome| outcome.merged_bytes as f64 / merged_by_control)),
+        (
+            "drained_to_control",
+            ratio(&|outcome| outcome.merged_bytes_drained as f64 / merged_by_control),
+        ),
+        ("written_to_control", ratio(&|outcome| written(outcome) as f64 / written_by_control)),
         ("moves", Cell::Count(median(runs, |outcome| outcome.moves as f64) as u64)),
         (
             "largest_merge_bytes",
