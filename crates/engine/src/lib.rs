@@ -132,6 +132,7 @@ pub use format::table::cache::{Cache, CachedBlock, Shelf};
 pub use format::table::compress::Compression;
 pub use format::table::filter::{BloomFilter, FilterPolicy};
 pub use store::block_cache::BlockCache;
+pub use store::{Installed, TableStore};
 
 /// Compiles the samples of the README.
 #[cfg(doctest)]

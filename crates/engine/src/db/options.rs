@@ -11,6 +11,7 @@ use crate::env::Env;
 use crate::format::table::cache::Cache;
 use crate::format::table::compress::Compression;
 use crate::format::table::filter::FilterPolicy;
+use crate::store::TableStore;
 
 /// How a database is opened. Plain data: fill in what differs from the default.
 ///
@@ -34,6 +35,9 @@ pub struct Options {
     pub paranoid_checks: bool,
     /// Files, clock, threads and seed. Default: the operating system's.
     pub env: Env,
+    /// Where tables lie; one store for each database. Default: in the database's folder, which is where verification, repair
+    /// and destruction look for them. A checkpoint has copies of its own there.
+    pub table_store: Option<Arc<dyn TableStore>>,
     /// Told of flushes, compactions, stalls and failures, on the thread where they happen.
     /// Default: none.
     pub listeners: Vec<Arc<dyn EventListener>>,
@@ -146,6 +150,7 @@ impl Default for Options {
             error_if_exists: false,
             paranoid_checks: false,
             env: Env::default(),
+            table_store: None,
             listeners: Vec::new(),
             info_log: true,
             write_buffer_size: 4 << 20,

@@ -22,6 +22,7 @@ mod space;
 mod sst_logs;
 #[path = "../support/mod.rs"]
 mod support;
+mod table_store;
 mod threads;
 
 use siltstone::Db;

@@ -16,6 +16,7 @@ use crate::db::state::{Floor, State};
 use crate::db::write::read_only;
 use crate::format::filename::{FileName, FileNumber};
 use crate::format::manifest::edit::{NewTable, VersionEdit};
+use crate::store::Installed;
 use crate::version::builder::{self, Change};
 use crate::version::manifest_log::ManifestLog;
 use crate::version::table_meta::TableMeta;
@@ -76,6 +77,9 @@ impl Core {
             ..self.edit_header(floor)
         };
         let appended = log.append(&edit);
+        if appended.is_ok() {
+            self.tell_store(&edit, false);
+        }
         if let Err(error) = &appended
             && error.kind() != ErrorKind::NoSpace
         {
@@ -105,7 +109,25 @@ impl Core {
             let _ = old.close(); // Replaced: nothing in it matters any more.
         }
         self.counters.manifest_rotations.add(1);
+        self.tell_store(&snapshot, true);
         Ok(number)
+    }
+
+    /// A store of the user's wants to know which tables count. The edit is durable, and the caller holds the manifest or is
+    /// alone with the database.
+    pub(crate) fn tell_store(&self, edit: &VersionEdit, is_whole: bool) {
+        if self.options.table_store.is_none() {
+            return;
+        }
+        let mut encoded = Vec::new();
+        // It was encoded before, for the manifest.
+        if let Err(error) = edit.encode(&mut encoded) {
+            return self.tell_background_error(&error, false);
+        }
+        let added: Vec<FileNumber> = edit.added.iter().map(|(_, table)| table.number).collect();
+        let removed: Vec<FileNumber> = edit.removed.iter().map(|(_, number)| *number).collect();
+        let (added, removed) = (&added[..], &removed[..]);
+        self.store.installed(&Installed { edit: &encoded, is_whole, added, removed });
     }
 
     /// Begins a new manifest that says what the old one does, without its history.

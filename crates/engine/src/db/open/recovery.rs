@@ -163,6 +163,7 @@ fn begin(
     core.set_floor(Floor { wal: wal.number(), last_seqno });
     let snapshot = core.snapshot_edit(&version, core.floor());
     let manifest = ManifestLog::create(&fs, &core.dir, manifest_number, &snapshot)?;
+    core.tell_store(&snapshot, true);
     if reuses {
         // Rule R8: from now on damage to what it took over is told from a crash's tail.
         wal.append_mark(next_seqno)?;
@@ -193,8 +194,11 @@ pub(crate) fn assemble(
     memtable: Arc<MemTable>,
 ) -> Core {
     let fs = Arc::clone(&options.env.file_system);
-    let store = Arc::new(LocalStore::new(fs, dir));
-    let tables = table_cache(&options, &settings, store.clone(), &graveyard);
+    let store: Arc<dyn TableStore> = match &options.table_store {
+        Some(store) => Arc::clone(store),
+        None => Arc::new(LocalStore::new(fs, dir)),
+    };
+    let tables = table_cache(&options, &settings, Arc::clone(&store), &graveyard);
     let state = State {
         memtable: Logged { table: memtable, wal: FileNumber(0), start: SeqNo(1) },
         immutables: VecDeque::new(),

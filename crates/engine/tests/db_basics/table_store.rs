@@ -1,0 +1,125 @@
+//! Tables that lie elsewhere than in the database's folder.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use siltstone::{
+    Background, Db, Env, FileNumber, FileSystem, Installed, Options, RandomAccessFile, Result,
+    Site, TableStore, WritableFile,
+};
+
+use crate::work_off;
+
+const KEYS: u32 = 4_000;
+
+/// Tables in a folder of another file system, and which of them count by what it was told.
+struct Elsewhere {
+    files: Arc<dyn FileSystem>,
+    live: Mutex<Option<BTreeSet<FileNumber>>>,
+}
+
+impl Elsewhere {
+    fn new() -> Arc<Self> {
+        let files = Env::memory().file_system;
+        files.create_dir(Path::new("tables"), Site::DbDirCreate).unwrap();
+        Arc::new(Elsewhere { files, live: Mutex::new(None) })
+    }
+
+    fn path(number: FileNumber) -> PathBuf {
+        Path::new("tables").join(number.0.to_string())
+    }
+
+    fn live(&self) -> BTreeSet<FileNumber> {
+        self.live.lock().unwrap().clone().unwrap()
+    }
+}
+
+impl TableStore for Elsewhere {
+    fn create(&self, number: FileNumber) -> Result<Box<dyn WritableFile>> {
+        self.files.create(&Elsewhere::path(number), Site::TableCreate)
+    }
+
+    fn open(&self, number: FileNumber) -> Result<Arc<dyn RandomAccessFile>> {
+        self.files.open(&Elsewhere::path(number))
+    }
+
+    fn remove(&self, number: FileNumber) -> Result<()> {
+        self.files.remove_file(&Elsewhere::path(number), Site::TableRemove)
+    }
+
+    fn list(&self) -> Result<Vec<FileNumber>> {
+        let names = self.files.list(Path::new("tables"))?;
+        Ok(names.iter().map(|name| FileNumber(name.parse().unwrap())).collect())
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        self.files.sync_dir(Path::new("tables"), Site::TableDirSync)
+    }
+
+    fn installed(&self, change: &Installed<'_>) {
+        assert!(!change.edit.is_empty());
+        let mut live = self.live.lock().unwrap();
+        if change.is_whole {
+            *live = Some(BTreeSet::new());
+        }
+        let live = live.as_mut().expect("what comes first is whole");
+        change.removed.iter().for_each(|number| assert!(live.remove(number), "{number}"));
+        live.extend(change.added);
+    }
+}
+
+fn options(env: &Env, store: &Arc<Elsewhere>) -> Options {
+    Options {
+        create_if_missing: true,
+        env: env.clone(),
+        table_store: Some(store.clone()),
+        info_log: false,
+        write_buffer_size: 16 << 10,
+        max_file_size: 8 << 10,
+        level1_bytes: 32 << 10,
+        background: Background::ByHand,
+        unclamped: true,
+        ..Options::default()
+    }
+}
+
+fn check(db: &Db, store: &Elsewhere) {
+    let tables = db.levels().into_iter().flat_map(|level| level.tables);
+    assert_eq!(store.live(), tables.map(|table| table.number).collect());
+    for number in 0..KEYS {
+        assert_eq!(db.get(number.to_be_bytes()).unwrap().unwrap(), number.to_string().as_bytes());
+    }
+}
+
+#[test]
+fn tables_lie_where_the_store_puts_them_and_it_knows_which_count() {
+    let (env, store) = (Env::memory(), Elsewhere::new());
+    let db = Db::open("db", options(&env, &store)).unwrap();
+    for number in (0..KEYS).chain(0..KEYS) {
+        let key = number * 7919 % KEYS;
+        db.put(key.to_be_bytes(), key.to_string()).unwrap();
+        work_off(&db);
+    }
+    db.flush().unwrap();
+    work_off(&db);
+    assert!(db.metrics().merges >= 5, "{:?}", db.metrics());
+    check(&db, &store);
+    db.checkpoint("copy").unwrap();
+    db.close().unwrap();
+
+    let db = Db::open("db", options(&env, &store)).unwrap();
+    check(&db, &store);
+    work_off(&db);
+    let held: BTreeSet<FileNumber> = store.list().unwrap().into_iter().collect();
+    assert_eq!(held, store.live(), "what does not count is removed");
+    let names = env.file_system.list(Path::new("db")).unwrap();
+    assert!(names.iter().all(|name| !name.ends_with(".ldb")), "{names:?}");
+    drop(db);
+    let error = Db::open("db", Options { table_store: None, ..options(&env, &store) });
+    assert!(error.unwrap_err().to_string().contains("missing files"));
+
+    let copy = Options { table_store: None, ..options(&env, &store) };
+    let copy = Db::open("copy", copy).unwrap();
+    assert_eq!(copy.iter().unwrap().entries().unwrap().count(), KEYS as usize);
+}
