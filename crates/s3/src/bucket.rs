@@ -96,6 +96,20 @@ impl S3Bucket {
         self.client.meter.snapshot(self.client.options.prices)
     }
 
+    /// Puts an object in parts, however small it is: for tests of servers.
+    pub(crate) fn put_in_parts(
+        &self,
+        name: &str,
+        body: Bytes,
+        part_bytes: usize,
+        call: Call,
+    ) -> Result<Tag> {
+        let owned = name.to_owned();
+        self.run(name, Effect::Write, call, |client, call| async move {
+            client.put_in_parts(&owned, body, part_bytes, call).await
+        })
+    }
+
     /// Lists by pages of any size.
     pub(crate) fn list_by(
         &self,
@@ -108,6 +122,14 @@ impl S3Bucket {
         self.run(prefix, Effect::Read, call, |client, call| async move {
             let wanted = Wanted { prefix: &owned, after: &after, names_max };
             client.list(wanted, call).await
+        })
+    }
+
+    /// Puts an object on a condition, and then behaves as if the answer had been lost.
+    pub(crate) fn put_and_forget(&self, name: &str, body: Bytes, call: Call) -> Result<Tag> {
+        let owned = name.to_owned();
+        self.run(name, Effect::Write, call, |client, call| async move {
+            client.put_and_forget(&owned, body, call).await
         })
     }
 

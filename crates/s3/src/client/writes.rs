@@ -60,6 +60,19 @@ impl Client {
         }
     }
 
+    /// Creates an object, and finds out by its mark that it did: what [`put`](Client::put) does after a lost answer.
+    pub(crate) async fn put_and_forget(&self, name: &str, body: Bytes, call: Call) -> Result<Tag> {
+        let (path, mark) = (self.path(name)?, self.mark());
+        let errand = Errand::new(name, Verb::Put, call);
+        let load = Load::Sends(body.len() as u64);
+        let mut doubt = false;
+        let put = self.persist(&errand, &mut doubt, || {
+            self.attempt(&errand, load, self.send(&path, body.clone(), &Condition::Absent, &mark))
+        });
+        put.await.map_err(|trouble| self.error(&errand, &trouble, doubt))?;
+        self.settle(&path, &mark, &errand).await
+    }
+
     async fn send(&self, path: &Path, body: Bytes, when: &Condition, mark: &Mark) -> Got<Tag> {
         let mode = match when {
             Condition::Always => PutMode::Overwrite,
