@@ -17,7 +17,7 @@ use siltstone_cloud::{
 use tokio::runtime::{Builder, Runtime};
 
 use crate::client::pages::{PAGE, Wanted};
-use crate::client::{Backend, Client, advice};
+use crate::client::{Backend, Client, Deletes, advice};
 use crate::location::{Location, Secrets};
 use crate::meter::Snapshot;
 use crate::options::Options;
@@ -70,7 +70,13 @@ impl S3Bucket {
     /// names then, and large objects that fail are put again from the start.
     pub fn over(store: Arc<dyn ObjectStore>, prefix: &str, options: Options) -> Result<Self> {
         let place = format!("a store in this process, below {prefix:?}");
-        let backend = Backend { objects: store, pages: None, parts: None, sorted: false };
+        let backend = Backend {
+            objects: store,
+            pages: None,
+            parts: None,
+            sorted: false,
+            deletes: Deletes::OneByOne,
+        };
         S3Bucket::new(backend, prefix, options, Secrets::default(), place)
     }
 

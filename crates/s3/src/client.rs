@@ -53,6 +53,16 @@ pub(crate) struct Backend {
     pub(crate) parts: Option<Arc<dyn MultipartStore>>,
     /// Lists come in the order of names.
     pub(crate) sorted: bool,
+    pub(crate) deletes: Deletes,
+}
+
+/// How many objects one request removes, and so what it means that something is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deletes {
+    /// Each object by itself: a missing one is as good as removed.
+    OneByOne,
+    /// Many. Missing ones are no error to it, so if it says that something is, it is the place that was asked.
+    Bulk,
 }
 
 pub(crate) struct Client {

@@ -6,11 +6,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use object_store::RetryConfig;
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 use siltstone_cloud::{BucketError, Failure, Result};
 use url::Url;
 
-use crate::client::Backend;
+use crate::client::{Backend, Deletes};
 use crate::options::Options;
 use crate::trouble::short;
 use crate::wire::{Connector, Link, is_loopback};
@@ -54,7 +54,7 @@ pub struct Location {
     endpoint: Option<String>,
     region: Option<String>,
     plain_text: PlainText,
-    bulk_delete: BulkDelete,
+    deletes: Deletes,
     environment: Vec<(&'static str, String)>,
 }
 
@@ -62,12 +62,6 @@ pub struct Location {
 enum PlainText {
     WithinMachine,
     Anywhere,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BulkDelete {
-    Yes,
-    No,
 }
 
 impl Location {
@@ -100,7 +94,7 @@ impl Location {
             endpoint: None,
             region: None,
             plain_text: PlainText::WithinMachine,
-            bulk_delete: BulkDelete::Yes,
+            deletes: Deletes::Bulk,
             environment: environment.filter(|(_, value)| !value.is_empty()).collect(),
         };
         for (word, value) in url.query_pairs() {
@@ -125,8 +119,8 @@ impl Location {
             ("region", _) => self.region = Some(value.to_owned()),
             ("allow_http", "true") => self.plain_text = PlainText::Anywhere,
             ("allow_http", "false") => self.plain_text = PlainText::WithinMachine,
-            ("bulk_delete", "true") => self.bulk_delete = BulkDelete::Yes,
-            ("bulk_delete", "false") => self.bulk_delete = BulkDelete::No,
+            ("bulk_delete", "true") => self.deletes = Deletes::Bulk,
+            ("bulk_delete", "false") => self.deletes = Deletes::OneByOne,
             // Neither word nor value are repeated: they may be keys that somebody put there.
             _ => {
                 return Err(wrong(
@@ -151,7 +145,7 @@ impl Location {
             .with_allow_http(link == Link::Plain)
             .with_s3_express(is_express)
             .with_conditional_put(S3ConditionalPut::ETagMatch)
-            .with_disable_bulk_delete(self.bulk_delete == BulkDelete::No)
+            .with_disable_bulk_delete(self.deletes == Deletes::OneByOne)
             // All trying again is ours (K1 of the client).
             .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
             .with_http_connector(Connector { link, connections_max: options.requests_max });
@@ -170,7 +164,14 @@ impl Location {
         let store = builder.build().map_err(|error| {
             wrong(&self.secrets().redact(&format!("cannot be opened: {error}")))
         })?;
-        Ok(over_s3(store, !is_express))
+        let store = Arc::new(store);
+        Ok(Backend {
+            objects: Arc::clone(&store) as _,
+            pages: Some(Arc::clone(&store) as _),
+            parts: Some(store as _),
+            sorted: !is_express,
+            deletes: self.deletes,
+        })
     }
 
     fn said(&self, variable: &str) -> Option<&str> {
@@ -212,16 +213,6 @@ impl fmt::Debug for Location {
             .field("region", &self.region)
             .field("environment", &known)
             .finish_non_exhaustive()
-    }
-}
-
-fn over_s3(store: AmazonS3, sorted: bool) -> Backend {
-    let store = Arc::new(store);
-    Backend {
-        objects: Arc::clone(&store) as _,
-        pages: Some(Arc::clone(&store) as _),
-        parts: Some(store as _),
-        sorted,
     }
 }
 

@@ -10,6 +10,10 @@ use crate::trouble::{Class, Trouble};
 /// An attempt gets no less time than this, if its call has it.
 const ATTEMPT_MIN: Duration = Duration::from_millis(250);
 
+/// An attempt that begins with less is hardly answered in time: of a write that was surely not done it would make one that
+/// may have been.
+const LEFT_MIN: Duration = Duration::from_millis(100);
+
 /// The attempts of one call.
 #[derive(Debug)]
 pub(crate) struct Attempts {
@@ -42,7 +46,7 @@ impl Attempts {
         let doubled = first.saturating_mul(1 << (self.made - 1).min(20)).min(retry.rest_max);
         let drawn = doubled.mul_f64(0.5 + self.dice.share() / 2.0);
         let rest = drawn.max(trouble.wait.unwrap_or_default());
-        (rest < left).then_some(rest)
+        (rest.saturating_add(LEFT_MIN) <= left).then_some(rest)
     }
 
     /// An answer that makes no sense will hardly make more the third time.
@@ -104,7 +108,9 @@ mod tests {
         trouble.wait = Some(Duration::from_secs(3));
         let retry = Retry::default();
         assert_eq!(attempts.rest(&retry, &trouble, LEFT), Some(Duration::from_secs(3)));
-        assert_eq!(attempts.rest(&retry, &trouble, Duration::from_secs(3)), None);
+        let barely = Duration::from_secs(3) + LEFT_MIN;
+        assert_eq!(attempts.rest(&retry, &trouble, barely), Some(Duration::from_secs(3)));
+        assert_eq!(attempts.rest(&retry, &trouble, barely - Duration::from_millis(1)), None);
     }
 
     #[test]

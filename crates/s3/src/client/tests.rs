@@ -10,7 +10,7 @@ use siltstone_cloud::{Call, Condition, Failure, Part, Purpose, Tag};
 use tokio::time::Instant;
 
 use super::pages::Wanted;
-use super::{Backend, Client};
+use super::{Backend, Client, Deletes};
 use crate::location::Secrets;
 use crate::meter::{Prices, Verb};
 use crate::options::{Hedge, Marks, Options};
@@ -28,7 +28,8 @@ fn client(
 ) -> (Client, Arc<SlowStore>) {
     let store = Arc::new(SlowStore::new(Arc::new(InMemory::new()), profile, faults, seed));
     let objects = Arc::clone(&store) as Arc<dyn ObjectStore>;
-    let backend = Backend { objects, pages: None, parts: None, sorted: false };
+    let backend =
+        Backend { objects, pages: None, parts: None, sorted: false, deletes: Deletes::OneByOne };
     let options = Options { seed: Some(seed), ..options };
     (Client::new(backend, "root", options, Secrets::default()), store)
 }
@@ -78,8 +79,13 @@ fn racing_updates_through_lost_answers_are_counted_once_each() {
             let clients = (0..4).map(|at| {
                 let (inner, seed) = (Arc::clone(&store) as Arc<dyn ObjectStore>, seed * 10 + at);
                 let slow = SlowStore::new(inner, Profile::S3_STANDARD, faults.clone(), seed);
-                let backend =
-                    Backend { objects: Arc::new(slow), pages: None, parts: None, sorted: false };
+                let backend = Backend {
+                    objects: Arc::new(slow),
+                    pages: None,
+                    parts: None,
+                    sorted: false,
+                    deletes: Deletes::OneByOne,
+                };
                 let options = Options { seed: Some(seed), ..Options::default() };
                 Client::new(backend, "root", options, Secrets::default())
             });

@@ -12,7 +12,7 @@ use object_store::{
 use siltstone_cloud::{Call, Condition, Failure, Result, Tag};
 
 use super::reads::tag;
-use super::{Client, Errand, Got, Load};
+use super::{Client, Deletes, Errand, Got, Load};
 use crate::meter::Verb;
 use crate::options::Marks;
 use crate::trouble::{Class, Trouble};
@@ -139,10 +139,12 @@ impl Client {
         let paths: Vec<_> = paths.iter().cloned().map(Ok).collect();
         let mut removed =
             self.backend.objects.delete_stream(futures_util::stream::iter(paths).boxed());
+        let one_by_one = self.backend.deletes == Deletes::OneByOne;
         let mut worst = None;
         while let Some(outcome) = removed.next().await {
             let trouble = outcome.err().map(|error| Trouble::of(&error));
-            worst = worst.or(trouble.filter(|trouble| trouble.class != Class::Missing));
+            let is_gone = |class| class == Class::Missing && one_by_one;
+            worst = worst.or(trouble.filter(|trouble| !is_gone(trouble.class)));
         }
         worst.map_or(Ok(((), 0)), Err)
     }
