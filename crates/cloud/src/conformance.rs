@@ -4,6 +4,7 @@
 //! It wants a bucket in which nobody else writes below `conformance/`, and leaves nothing there.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -39,8 +40,9 @@ pub fn check(bucket: &dyn Bucket) {
     clear(bucket, "conformance/");
 }
 
+/// Servers for tests are slow when the machine has other work.
 fn call() -> Call {
-    Call::new(Purpose::Tool)
+    Call { purpose: Purpose::Tool, within: Duration::from_secs(120) }
 }
 
 fn put(bucket: &dyn Bucket, name: &str, body: &str, when: Condition) -> Result<Tag> {
@@ -262,7 +264,7 @@ fn deletes_take_many_and_missing(bucket: &dyn Bucket) {
     }
     // More than one request takes, and most of them not there.
     let mut all = gone.clone();
-    all.extend((0..1500).map(|at| format!("conformance/delete/never/{at}")));
+    all.extend((0..1000).map(|at| format!("conformance/delete/never/{at}")));
     bucket.delete(&all, call()).expect("deletes");
     bucket.delete(&all[..1], call()).expect("deletes again");
     bucket.delete(&[], call()).expect("deletes nothing");

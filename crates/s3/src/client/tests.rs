@@ -377,3 +377,17 @@ fn what_is_too_large_is_not_read_whole() {
         assert_eq!(client.get("a", Part::Tail(3), TOOL).await.unwrap().body, "89a");
     });
 }
+
+#[test]
+fn a_call_has_its_time_once_however_many_requests_it_takes() {
+    simulate(async {
+        // Seventy bunches of some 28 ms each; the call has time for a few.
+        let (client, _) = client(Options::default(), Profile::S3_STANDARD, Faults::default(), 1);
+        let names: Vec<String> = (0..7_000).map(|at| at.to_string()).collect();
+        let call = Call { within: Duration::from_millis(500), ..TOOL };
+        let begun = Instant::now();
+        let error = client.delete(&names, call).await.unwrap_err();
+        assert_eq!(error.failure, Failure::Unsure, "{error}");
+        assert!(begun.elapsed() <= call.within + Duration::from_millis(2), "{:?}", begun.elapsed());
+    });
+}

@@ -20,7 +20,9 @@ use crate::trouble::{Class, Trouble};
 /// The metadata in which a put's mark stands.
 const MARK: &str = "siltstone-put";
 /// S3 removes so many objects by one request.
-const DELETED_AT_ONCE: usize = 1000;
+const BULK: usize = 1000;
+/// Where each takes a request of its own, so many make up an attempt.
+const BUNCH: usize = 100;
 
 /// What a put may know its object by.
 #[derive(Clone, Debug)]
@@ -123,8 +125,13 @@ impl Client {
     /// [`Bucket::delete`](siltstone_cloud::Bucket::delete).
     pub(crate) async fn delete(&self, names: &[String], call: Call) -> Result<()> {
         let paths = names.iter().map(|name| self.path(name)).collect::<Result<Vec<_>>>()?;
-        for (names, paths) in names.chunks(DELETED_AT_ONCE).zip(paths.chunks(DELETED_AT_ONCE)) {
-            let errand = Errand::new(&names[0], Verb::Delete, call);
+        let at_once = match self.backend.deletes {
+            Deletes::Bulk => BULK,
+            Deletes::OneByOne => BUNCH,
+        };
+        let whole = Errand::new("", Verb::Delete, call);
+        for (names, paths) in names.chunks(at_once).zip(paths.chunks(at_once)) {
+            let errand = Errand { name: names[0].clone(), ..whole.clone() };
             let mut doubt = false;
             let removed = self.persist(&errand, &mut doubt, || {
                 self.attempt(&errand, Load::Brings(0), self.remove(paths))
