@@ -288,5 +288,8 @@ fn large_objects_come_back_whole(bucket: &dyn Bucket) {
     }
     assert_eq!(bucket.head(name, call()).expect("heads").tag, tag);
     let outcome = bucket.put(name, body, Condition::Absent, call());
-    assert_eq!(failure(outcome), Some(Failure::Refused), "large ones keep conditions, too");
+    // A server may refuse before it has read all, and end the connection in the middle of the body: then nobody knows.
+    let kept = matches!(failure(outcome), Some(Failure::Refused | Failure::Unsure));
+    assert!(kept, "large ones keep conditions, too");
+    assert_eq!(bucket.head(name, call()).expect("heads").tag, tag, "nothing was changed");
 }
