@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 
 mod bucket;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 mod memory;
 
 pub use bucket::{

@@ -141,6 +141,11 @@ mod tests {
     }
 
     #[test]
+    fn it_keeps_what_buckets_promise() {
+        crate::conformance::check(&MemoryBucket::new());
+    }
+
+    #[test]
     fn parts_end_with_the_object() {
         let bucket = MemoryBucket::new();
         put(&bucket, "a", Condition::Always).unwrap();

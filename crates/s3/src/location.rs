@@ -1,0 +1,305 @@
+//! Where a bucket is, and with what keys: read from a URL and the environment. Called once, at opening.
+//!
+//! **L1.** Keys stand in no error, log or debug text: not even in one about a URL that should not have held them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use object_store::RetryConfig;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
+use siltstone_cloud::{BucketError, Failure, Result};
+use url::Url;
+
+use crate::client::{Backend, Deletes};
+use crate::options::Options;
+use crate::trouble::short;
+use crate::wire::{Connector, Link, is_loopback};
+
+/// What the environment may say, under the names that AWS's own tools know.
+const VARIABLES: [&str; 12] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+];
+/// Those of them that nobody else may see.
+const SECRET: [&str; 3] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
+/// Where S3 is if nobody says.
+const REGION: &str = "us-east-1";
+/// The end of the names of buckets of S3 Express.
+const EXPRESS: &str = "--x-s3";
+
+/// Where a bucket is, and with what keys.
+///
+/// `s3://bucket/prefix?endpoint=https://host:port&region=eu-central-1`. What the URL leaves out comes from the environment
+/// (`AWS_ENDPOINT_URL`, `AWS_REGION`), and so do the keys (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
+/// `AWS_SESSION_TOKEN`, or the roles that AWS gives to machines, containers and pods). Further words of the query:
+///
+/// | word | meaning |
+/// | --- | --- |
+/// | `allow_http=true` | an endpoint elsewhere may be spoken to in plain text; within this machine it always may |
+/// | `bulk_delete=false` | the server cannot remove many objects by one request |
+#[derive(Clone)]
+pub struct Location {
+    bucket: String,
+    prefix: String,
+    endpoint: Option<String>,
+    region: Option<String>,
+    plain_text: PlainText,
+    deletes: Deletes,
+    environment: Vec<(&'static str, String)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PlainText {
+    WithinMachine,
+    Anywhere,
+}
+
+impl Location {
+    /// Reads a URL, and the process's environment.
+    pub fn parse(url: &str) -> Result<Self> {
+        Location::parse_with(url, |name| std::env::var(name).ok())
+    }
+
+    /// Reads a URL, and an environment that `variable` looks things up in.
+    pub fn parse_with(url: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let url = Url::parse(url).map_err(|error| wrong(&format!("no URL: {error}")))?;
+        if url.scheme() != "s3" {
+            return Err(wrong("no URL of a bucket: it must begin with s3://"));
+        }
+        // The error does not repeat the URL (L1).
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(wrong("the URL holds keys; put them into the environment instead"));
+        }
+        let bucket = url.host_str().unwrap_or_default().to_owned();
+        if bucket.is_empty() || url.port().is_some() || url.fragment().is_some() {
+            return Err(wrong(
+                "the URL must have the form s3://bucket/prefix?endpoint=..&region=..",
+            ));
+        }
+        let prefix = decoded(url.path())?;
+        let environment = VARIABLES.into_iter().filter_map(|name| Some((name, variable(name)?)));
+        let mut location = Location {
+            bucket,
+            prefix,
+            endpoint: None,
+            region: None,
+            plain_text: PlainText::WithinMachine,
+            deletes: Deletes::Bulk,
+            environment: environment.filter(|(_, value)| !value.is_empty()).collect(),
+        };
+        for (word, value) in url.query_pairs() {
+            location.take(&word, &value)?;
+        }
+        Ok(location)
+    }
+
+    /// The bucket's name.
+    pub fn bucket(&self) -> &str {
+        &self.bucket
+    }
+
+    /// What names in it begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    fn take(&mut self, word: &str, value: &str) -> Result<()> {
+        match (word, value) {
+            ("endpoint", _) => self.endpoint = Some(value.to_owned()),
+            ("region", _) => self.region = Some(value.to_owned()),
+            ("allow_http", "true") => self.plain_text = PlainText::Anywhere,
+            ("allow_http", "false") => self.plain_text = PlainText::WithinMachine,
+            ("bulk_delete", "true") => self.deletes = Deletes::Bulk,
+            ("bulk_delete", "false") => self.deletes = Deletes::OneByOne,
+            // Neither word nor value are repeated: they may be keys that somebody put there.
+            _ => {
+                return Err(wrong(
+                    "the URL's query may have endpoint, region, allow_http and bulk_delete",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The store that is there. Nothing is asked of it yet.
+    pub(crate) fn backend(&self, options: &Options) -> Result<Backend> {
+        let endpoint = self.endpoint.as_deref().or_else(|| self.said("AWS_ENDPOINT_URL_S3"));
+        let endpoint = endpoint.or_else(|| self.said("AWS_ENDPOINT_URL"));
+        let link = endpoint.map_or(Ok(Link::Tls), |endpoint| self.link(endpoint))?;
+        let region = self.region.as_deref().or_else(|| self.said("AWS_REGION"));
+        let region = region.or_else(|| self.said("AWS_DEFAULT_REGION")).unwrap_or(REGION);
+        let is_express = self.bucket.ends_with(EXPRESS);
+        let mut builder = AmazonS3Builder::new()
+            .with_bucket_name(&self.bucket)
+            .with_region(region)
+            .with_allow_http(link == Link::Plain)
+            .with_s3_express(is_express)
+            .with_conditional_put(S3ConditionalPut::ETagMatch)
+            .with_disable_bulk_delete(self.deletes == Deletes::OneByOne)
+            // All trying again is ours (K1 of the client).
+            .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
+            .with_http_connector(Connector { link, connections_max: options.requests_max });
+        for (name, value) in &self.environment {
+            let key = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>();
+            if let Ok(key) = key
+                && !matches!(*name, "AWS_REGION" | "AWS_DEFAULT_REGION")
+                && !name.starts_with("AWS_ENDPOINT")
+            {
+                builder = builder.with_config(key, value);
+            }
+        }
+        if let Some(endpoint) = endpoint {
+            builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
+        }
+        let store = builder.build().map_err(|error| {
+            wrong(&self.secrets().redact(&format!("cannot be opened: {error}")))
+        })?;
+        let store = Arc::new(store);
+        Ok(Backend {
+            objects: Arc::clone(&store) as _,
+            pages: Some(Arc::clone(&store) as _),
+            parts: Some(store as _),
+            sorted: !is_express,
+            deletes: self.deletes,
+        })
+    }
+
+    fn said(&self, variable: &str) -> Option<&str> {
+        let found = self.environment.iter().find(|(name, _)| *name == variable);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    fn link(&self, endpoint: &str) -> Result<Link> {
+        let url = Url::parse(endpoint).map_err(|_| wrong("the endpoint is no URL"))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(wrong("the endpoint holds keys; put them into the environment instead"));
+        }
+        match url.scheme() {
+            "https" => Ok(Link::Tls),
+            "http" if is_loopback(&url) || self.plain_text == PlainText::Anywhere => {
+                Ok(Link::Plain)
+            }
+            "http" => Err(wrong(
+                "the endpoint speaks plain text, and is not on this machine: use https, or say \
+                 allow_http=true in the URL if its network is yours alone",
+            )),
+            _ => Err(wrong("the endpoint must begin with https:// or http://")),
+        }
+    }
+
+    pub(crate) fn secrets(&self) -> Secrets {
+        let secret = self.environment.iter().filter(|(name, _)| SECRET.contains(name));
+        Secrets(secret.map(|(_, value)| value.clone()).collect())
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<&str> = self.environment.iter().map(|(name, _)| *name).collect();
+        f.debug_struct("Location")
+            .field("bucket", &self.bucket)
+            .field("prefix", &self.prefix)
+            .field("endpoint", &self.endpoint.as_ref().map(|_| "given"))
+            .field("region", &self.region)
+            .field("environment", &known)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The path of a URL as a prefix of names.
+fn decoded(path: &str) -> Result<String> {
+    let path = object_store::path::Path::from_url_path(path.trim_matches('/'));
+    Ok(path.map_err(|_| wrong("the URL's path is no prefix of names"))?.as_ref().to_owned())
+}
+
+fn wrong(message: &str) -> BucketError {
+    BucketError::new(Failure::Wrong, "bucket", short(message))
+}
+
+/// Texts that must not be seen.
+#[derive(Clone, Default)]
+pub(crate) struct Secrets(Vec<String>);
+
+impl Secrets {
+    /// `text` without them.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "***")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Result<Location> {
+        Location::parse_with(url, |name| match name {
+            "AWS_ACCESS_KEY_ID" => Some("canary-id".to_owned()),
+            "AWS_SECRET_ACCESS_KEY" => Some("canary-secret".to_owned()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn urls_say_where() {
+        let location = parse("s3://b-1/a/b%20c/?endpoint=http://127.0.0.1:1&region=r").unwrap();
+        assert_eq!((location.bucket(), location.prefix()), ("b-1", "a/b c"));
+        assert!(location.backend(&Options::default()).is_ok());
+        assert_eq!(parse("s3://bucket").unwrap().prefix(), "");
+    }
+
+    #[test]
+    fn urls_that_make_no_sense_are_refused_and_not_repeated() {
+        for url in [
+            "",
+            "bucket",
+            "http://bucket",
+            "s3://",
+            "s3://canary:canary@bucket/",
+            "s3://canary@bucket/",
+            "s3://bucket:80/",
+            "s3://bucket/?secret=canary",
+            "s3://bucket/?canary=1",
+            "s3://bucket/?allow_http=canary",
+            "s3://bucket/a//b",
+            "s3://bucket/#canary",
+        ] {
+            let error = parse(url).unwrap_err();
+            assert_eq!(error.failure, Failure::Wrong, "{url}");
+            assert!(!error.to_string().contains("canary"), "{error}");
+        }
+    }
+
+    #[test]
+    fn plain_text_to_elsewhere_needs_a_word() {
+        let open = |url| parse(url).unwrap().backend(&Options::default()).map(|_| ());
+        let refused = open("s3://bucket/?endpoint=http://10.0.0.1:9000").unwrap_err();
+        assert!(refused.to_string().contains("allow_http=true"), "{refused}");
+        open("s3://bucket/?endpoint=http://10.0.0.1:9000&allow_http=true").unwrap();
+        open("s3://bucket/?endpoint=http://[::1]:9000").unwrap();
+        assert!(open("s3://bucket/?endpoint=http://canary:x@127.0.0.1").is_err());
+    }
+
+    #[test]
+    fn keys_are_in_no_debug_text() {
+        let location = parse("s3://bucket/").unwrap();
+        let text = format!("{location:?} {:?}", location.secrets());
+        assert!(!text.contains("canary"), "{text}");
+        assert_eq!(location.secrets().redact("a canary-secret b"), "a *** b");
+    }
+}
