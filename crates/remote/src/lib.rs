@@ -1,18 +1,20 @@
-//! Compaction on other machines: jobs with leases.
+//! Compaction on other machines: jobs with leases, over gRPC.
 //!
 //! A database's process *submits* jobs and alone installs what comes of them; a *broker*, in that process or by itself,
 //! queues and leases them; *workers* connect out to the broker and run them by a [`JobRunner`]. Workers own nothing: they
 //! read inputs, write outputs below a name that belongs to their attempt only, and what they return is checked before
 //! anybody believes it. Nothing here knows the engine; a job travels as a [`JobSpec`], complete in itself.
 //!
-//! The three of them are state machines without threads, clocks or sockets ([`machine`]), so everything that is decided
-//! can be replayed from a seed.
+//! The three of them are state machines without threads, clocks or sockets ([`machine`]), and the network is around them
+//! (feature `grpc`). So everything that is decided can be replayed from a seed.
 #![forbid(unsafe_code)]
 
 mod backoff;
 mod broker;
 mod client;
 mod dice;
+#[cfg(feature = "grpc")]
+mod grpc;
 mod job;
 mod message;
 mod security;
@@ -26,6 +28,13 @@ pub use broker::config::BrokerConfig;
 pub use broker::report::{BrokerStats, JobState, JobView};
 pub use client::event::{ClientConfig, Outcome, Request};
 pub use client::fallback::{HomeReason, Patience, Policy};
+#[cfg(feature = "grpc")]
+pub use grpc::{
+    client::{BrokerPlace, OnDone, RemoteClient, Ticket},
+    host::BrokerHost,
+    security::{BrokerAddress, ClientSecurity, OnLost, ServerSecurity, TlsFiles, TransportError},
+    worker::{run_worker, termination},
+};
 pub use job::failure::{FailureCode, JobFailure};
 pub use job::id::{Attempt, JobId};
 pub use job::invalid::Invalid;
