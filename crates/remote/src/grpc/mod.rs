@@ -9,6 +9,8 @@ pub(crate) mod host;
 mod link;
 pub(crate) mod security;
 mod service;
+#[cfg(test)]
+mod tests;
 mod wire;
 pub(crate) mod worker;
 
