@@ -8,7 +8,9 @@ use std::fmt;
 
 use crate::job::id::Attempt;
 use crate::job::key::{KeyOrder, TaggedKey};
-use crate::job::limits::{OUTPUTS_MAX, SIDECAR_BYTES_MAX, SIDECARS_BYTES_MAX};
+use crate::job::limits::{
+    OUTPUT_NAMES_BYTES_MAX, OUTPUTS_MAX, SIDECAR_BYTES_MAX, SIDECARS_BYTES_MAX,
+};
 use crate::job::name::ObjectName;
 use crate::job::result::OutputTable;
 use crate::job::spec::{JobSpec, SeqRange};
@@ -22,7 +24,7 @@ const KIND_MAX: u8 = 1;
 /// What a result breaks. Counters go by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rule {
-    /// There are more outputs than a job may make, or more bytes of indexes and filters than may travel.
+    /// There are more outputs than a job may make, or more bytes of keys, indexes and filters than may travel.
     Count,
     /// More is said to be of earlier attempts than there is, or something else than they told.
     Resumed,
@@ -108,8 +110,7 @@ pub fn check_shape(
     let Finished { resumed, result } = finished;
     let outputs = &result.outputs;
     let breaks = |rule| Err(Violation { rule, output: outputs.len() });
-    let sidecars = outputs.iter().map(|output| sizes(output).iter().sum::<usize>());
-    if outputs.len() > OUTPUTS_MAX || sidecars.sum::<usize>() > SIDECARS_BYTES_MAX {
+    if !fit(outputs.iter()) {
         return breaks(Rule::Count);
     }
     if *resumed != recorded.len() || outputs.get(..*resumed) != Some(recorded) {
@@ -117,6 +118,18 @@ pub fn check_shape(
     }
     check_new(spec, attempt, *resumed, outputs.get(*resumed..).unwrap_or_default())?;
     check_sums(spec, outputs).or_else(breaks)
+}
+
+/// Whether so many outputs can travel, and be kept for the next attempt.
+pub(crate) fn fit<'o>(outputs: impl Iterator<Item = &'o OutputTable>) -> bool {
+    let (mut count, mut sidecars, mut names) = (0, 0, 0);
+    for output in outputs {
+        count += 1;
+        sidecars += sizes(output).iter().sum::<usize>();
+        let keys = [&output.smallest, &output.largest].map(|key| key.as_bytes().len());
+        names += output.name.as_str().len() + keys.iter().sum::<usize>();
+    }
+    count <= OUTPUTS_MAX && sidecars <= SIDECARS_BYTES_MAX && names <= OUTPUT_NAMES_BYTES_MAX
 }
 
 /// Checks outputs that an attempt has made itself, the first of which is the job's number `before`.
@@ -157,7 +170,7 @@ pub fn check_adopted(
     outputs: &[OutputTable],
 ) -> Result<(), Violation> {
     let breaks = |rule, output| Err(Violation { rule, output });
-    if outputs.len() > OUTPUTS_MAX || resumed > outputs.len() {
+    if !fit(outputs.iter()) || resumed > outputs.len() {
         return breaks(Rule::Count, outputs.len());
     }
     let (earlier, own) = outputs.split_at(resumed);

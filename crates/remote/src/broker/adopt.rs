@@ -7,10 +7,9 @@ use crate::broker::event::SessionId;
 use crate::broker::job::{Phase, Running, WorkerKey};
 use crate::broker::state::{Broker, Timer};
 use crate::job::id::JobId;
-use crate::job::limits::OUTPUTS_MAX;
 use crate::job::result::Progress;
 use crate::message::{AttemptId, ClientReply, Finished, Held, WorkerOrder};
-use crate::validate::{check_adopted, check_shape};
+use crate::validate::{check_adopted, check_shape, fit};
 
 #[derive(Debug)]
 pub(super) struct Claim {
@@ -75,8 +74,8 @@ impl Broker {
         progress: &Progress,
     ) -> bool {
         let Some(claim) = self.find_claim(key, id) else { return false };
-        let known = claim.held.outputs.len();
-        if progress.before == known && known + progress.outputs.len() <= OUTPUTS_MAX {
+        let known = &claim.held.outputs;
+        if progress.before == known.len() && fit(known.iter().chain(&progress.outputs)) {
             claim.held.outputs.extend(progress.outputs.iter().cloned());
         }
         true

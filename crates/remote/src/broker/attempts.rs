@@ -8,7 +8,7 @@ use crate::job::failure::{FailureCode, JobFailure};
 use crate::job::id::JobId;
 use crate::job::result::Progress;
 use crate::message::{AttemptId, ClientReply, Completion, Finished, WorkerOrder};
-use crate::validate::{Violation, check_new, check_shape};
+use crate::validate::{Rule, Violation, check_new, check_shape, fit};
 
 impl Broker {
     pub(super) fn hear_progress(&mut self, key: &WorkerKey, id: AttemptId, progress: Progress) {
@@ -23,7 +23,14 @@ impl Broker {
         if progress.before != job.recorded.len() {
             return;
         }
-        match check_new(&job.submission.spec, id.attempt, progress.before, &progress.outputs) {
+        let spec = &job.submission.spec;
+        let all = || job.recorded.iter().chain(&progress.outputs);
+        let fits = match fit(all()) {
+            true => Ok(()),
+            false => Err(Violation { rule: Rule::Count, output: all().count() }),
+        };
+        let checked = check_new(spec, id.attempt, progress.before, &progress.outputs);
+        match checked.and(fits) {
             Ok(()) => job.recorded.extend(progress.outputs),
             Err(violation) => {
                 self.keep_slot(key, id);

@@ -10,7 +10,7 @@ use super::state::Broker;
 use crate::job::failure::{FailureCode, JobFailure};
 use crate::job::id::{Attempt, JobId};
 use crate::job::name::DbId;
-use crate::job::result::{Costs, Progress};
+use crate::job::result::{Costs, OutputTable, Progress};
 use crate::job::spec::JobSpec;
 use crate::message::{
     Assignment, AttemptId, ClientMessage, ClientReply, Held, Hello, Priority, Refused, Submission,
@@ -18,7 +18,7 @@ use crate::message::{
 };
 use crate::security::authority::Scope;
 use crate::testing::{
-    attempt_id, capabilities, finished, hello, output, outputs, submission, submission_of,
+    attempt_id, capabilities, finished, hello, key, output, outputs, submission, submission_of,
 };
 use crate::validate::Rule;
 
@@ -352,6 +352,28 @@ fn results_that_cannot_be_are_refused_counted_and_not_built_on() {
     let told = Progress { before: 0, outputs: vec![stray], costs: Costs::default() };
     bench.worker(10, WorkerMessage::Progress(id, told));
     assert_eq!(bench.broker.stats().refusals[&Rule::Name], 1);
+}
+
+#[test]
+fn progress_takes_no_memory_without_bound() {
+    let large = |change: fn(&mut OutputTable)| {
+        let mut bench = Bench::new();
+        bench.open(10, hello("w", 1));
+        bench.submit(submission(5));
+        let (_, id) = bench.taken();
+        for before in 0..100 {
+            let mut next = output(id, before, "c", "d");
+            change(&mut next);
+            let told = Progress { before, outputs: vec![next], costs: Costs::default() };
+            bench.worker(10, WorkerMessage::Progress(id, told));
+            if bench.ordered(10, &WorkerOrder::LeaseLost(id)) {
+                return before;
+            }
+        }
+        panic!("all was kept");
+    };
+    assert_eq!(large(|output| output.index = Some(vec![0; 1 << 20])), 4);
+    assert_eq!(large(|output| output.largest = key(&"c".repeat((1 << 20) - 8), 20)), 7);
 }
 
 #[test]

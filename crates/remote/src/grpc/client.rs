@@ -84,14 +84,15 @@ impl RemoteClient {
             // The runtime is gone.
             on_done(Outcome::Cancelled);
         }
-        Ticket { job, client: self.clone() }
+        Ticket { job, inputs: self.inputs.downgrade() }
     }
 }
 
 /// A job that was submitted. Dropping it changes nothing.
 pub struct Ticket {
     job: JobId,
-    client: RemoteClient,
+    /// Weak, so that tickets do not keep a client alive.
+    inputs: mpsc::WeakUnboundedSender<Input>,
 }
 
 impl Ticket {
@@ -100,10 +101,12 @@ impl Ticket {
         self.job
     }
 
-    /// Nobody wants it any more. If it is not over, it ends as [`Outcome::Cancelled`].
+    /// Nobody wants it any more. Does not block. If it is not over, it ends as [`Outcome::Cancelled`].
     pub fn cancel(&self) {
-        // If the runtime is gone, so is the job.
-        let _ = self.client.inputs.send(Input::Cancel(self.job));
+        // If the client or the runtime is gone, so is the job.
+        if let Some(inputs) = self.inputs.upgrade() {
+            let _ = inputs.send(Input::Cancel(self.job));
+        }
     }
 }
 

@@ -30,3 +30,5 @@ pub(crate) const HELD_MAX: usize = 4 * SLOTS_MAX as usize;
 /// Bytes of indexes and filters that travel with one job: those of later tables stay behind, so that a result fits into
 /// a message.
 pub(crate) const SIDECARS_BYTES_MAX: usize = 4 << 20;
+/// Bytes of keys and names of all outputs of a job, for the same reason.
+pub(crate) const OUTPUT_NAMES_BYTES_MAX: usize = 8 << 20;
