@@ -25,6 +25,8 @@ const CLIENTS: usize = 3;
 const SLOTS: u32 = 2;
 /// Of attempts, in thousandths.
 const FAULTS: u64 = 300;
+/// Several times as long as any run takes.
+const HORIZON: Duration = Duration::from_secs(3_600);
 /// A machine that wants to be woken at once, so often in one moment, never sleeps.
 const WAKES_MAX: u32 = 10_000;
 
@@ -185,6 +187,7 @@ impl World {
                 self.happen(event);
             }
             self.look_for_stuck_jobs();
+            assert!(self.now < HORIZON, "some job never ends, seed {}", self.seed);
         }
         self.tally.faulted = self.faulted.len() as u64;
         self.tally.simulated = self.now;
