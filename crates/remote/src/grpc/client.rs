@@ -33,6 +33,31 @@ pub enum BrokerPlace {
 
 /// Submits jobs for one database or several. Clones share one connection. When the last one goes, jobs that are not over
 /// end as cancelled.
+///
+/// A database with a broker in its own process, which workers reach by a port:
+///
+/// ```no_run
+/// # use siltstone_remote::{Authority, BrokerConfig, BrokerHost, BrokerPlace, ClientConfig, Outcome};
+/// # use siltstone_remote::{RemoteClient, Request, ServerSecurity, TransportError};
+/// # async fn example(tls: siltstone_remote::TlsFiles, authority: Authority, request: Request)
+/// # -> Result<(), TransportError> {
+/// let broker = BrokerHost::start(BrokerConfig::new(1_764_043_200, 7));
+/// let runtime = tokio::runtime::Handle::current();
+/// let here = BrokerPlace::Here(broker.clone());
+/// let client = RemoteClient::start(&runtime, ClientConfig::new(7), here)?;
+/// let ticket = client.submit(request, Box::new(|outcome| match outcome {
+///     Outcome::Done(completion) => println!("to be installed: {:?}", completion.finished.result),
+///     Outcome::RunHere(reason) => println!("to be run here: {reason:?}"),
+///     Outcome::Failed(failure) => println!("{failure}"),
+///     Outcome::Cancelled => {}
+/// }));
+/// println!("job {} is on its way", ticket.job());
+///
+/// let listener = tokio::net::TcpListener::bind("0.0.0.0:7171").await.expect("the port is free");
+/// let stop = std::future::pending();
+/// broker.serve(listener, ServerSecurity::Tls(tls), authority, stop).await
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct RemoteClient {
     inputs: mpsc::UnboundedSender<Input>,

@@ -12,6 +12,34 @@ use crate::security::secret::Secret;
 
 /// Runs jobs. What it makes depends on the spec alone: no clock, no chance, nothing of this machine. So any attempt makes
 /// the same tables, and one can go on where another one stopped.
+///
+/// ```
+/// use siltstone_remote::{Costs, JobFailure, JobResult, JobRunner, JobSpec, OutputTable, RunContext};
+///
+/// struct Merger;
+///
+/// impl JobRunner for Merger {
+///     fn run(&self, spec: &JobSpec, context: &RunContext) -> Result<JobResult, JobFailure> {
+///         let mut outputs = context.resumed().to_vec();
+///         while let Some(table) = next_table(spec, outputs.last(), context)? {
+///             context.finished(table.clone(), Costs::default());
+///             outputs.push(table);
+///         }
+///         Ok(JobResult { outputs, costs: Costs::default() })
+///     }
+/// }
+///
+/// /// Merges what lies behind the last table, into an object called `context.output_name(..)`.
+/// fn next_table(
+///     spec: &JobSpec,
+///     last: Option<&OutputTable>,
+///     context: &RunContext,
+/// ) -> Result<Option<OutputTable>, JobFailure> {
+///     context.check()?;
+///     # let _ = (spec, last);
+///     Ok(None)
+/// }
+/// ```
 pub trait JobRunner: Send + Sync {
     /// Runs a job to its end, on the calling thread, for as long as it takes. Outputs get their names from
     /// [`RunContext::output_name`], are durable before they are reported, and have the context's first outputs before
