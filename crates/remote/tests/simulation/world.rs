@@ -189,6 +189,9 @@ impl World {
             self.look_for_stuck_jobs();
             assert!(self.now < HORIZON, "some job never ends, seed {}", self.seed);
         }
+        if let Some(broker) = &self.broker {
+            self.tally.add_refusals(&broker.stats());
+        }
         self.tally.faulted = self.faulted.len() as u64;
         self.tally.simulated = self.now;
         self.tally
