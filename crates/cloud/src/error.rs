@@ -54,6 +54,11 @@ impl Error {
         Error { kind, ..self }
     }
 
+    /// True if the object itself is not as it should be; false if it did not get here whole, or not at all.
+    pub(crate) fn is_of_object(&self) -> bool {
+        self.kind == ErrorKind::Damaged && self.source.is_none()
+    }
+
     /// What to do about it.
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -38,6 +38,7 @@ pub(crate) struct Fickle {
     pub(crate) memory: MemoryBucket,
     pub(crate) clock: StillClock,
     fates: Mutex<VecDeque<(String, Fate)>>,
+    bad_gets: Mutex<Vec<(String, Failure)>>,
     late: Mutex<Vec<(String, Bytes, Condition)>>,
 }
 
@@ -45,6 +46,15 @@ impl Fickle {
     /// The next put of a name that has `part` in it ends so.
     pub(crate) fn next(&self, part: &str, fate: Fate) {
         self.fates.lock().unwrap().push_back((part.to_owned(), fate));
+    }
+
+    /// From now on gets of names that have `part` in them fail so.
+    pub(crate) fn break_gets(&self, part: &str, failure: Failure) {
+        self.bad_gets.lock().unwrap().push((part.to_owned(), failure));
+    }
+
+    pub(crate) fn mend_gets(&self) {
+        self.bad_gets.lock().unwrap().clear();
     }
 
     /// What was late comes now.
@@ -73,7 +83,11 @@ impl Fickle {
 
 impl Bucket for Fickle {
     fn get(&self, name: &str, part: Part, call: Call) -> Result<Object> {
-        self.memory.get(name, part, call)
+        let bad_gets = self.bad_gets.lock().unwrap();
+        match bad_gets.iter().find(|(part, _)| name.contains(part.as_str())) {
+            Some((_, failure)) => Err(BucketError::new(*failure, name, "as the test wants it")),
+            None => self.memory.get(name, part, call),
+        }
     }
 
     fn head(&self, name: &str, call: Call) -> Result<Stat> {

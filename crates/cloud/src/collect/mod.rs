@@ -119,7 +119,7 @@ impl Collector {
     pub fn collect(&mut self, token: Token) -> Result<Collection, Error> {
         let owner = owner::look(&self.home, Purpose::Collect)?.map(|(owner, _)| owner);
         self.view.read(&self.home, token)?;
-        let Some(newest) = self.view.newest() else { return Ok(Collection::default()) };
+        let Some(newest) = self.view.newest(&self.home)? else { return Ok(Collection::default()) };
         let epoch = owner.as_ref().map_or(0, |owner| owner.epoch.0);
         if newest.epoch.0 != epoch {
             let message = format!("epoch {epoch} has begun, but the log is at {}", newest.epoch.0);
@@ -145,7 +145,7 @@ impl Collector {
         let past = self.view.past(self.options.age_min.max(lives));
         let past = leases.iter().map(|lease| lease.version).fold(past, VersionNumber::min);
         if self.options.dry_run {
-            return Ok(past.max(self.view.boundary));
+            return Ok(past.max(boundary::look(&self.home, Purpose::Collect)?));
         }
         boundary::advance(&self.home, past, token)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::view::{Tables, View};
 use super::{Doomed, Reason};
 use crate::bucket::{Purpose, Stat};
-use crate::error::{Error, Outcome};
+use crate::error::{Error, ErrorKind, Outcome};
 use crate::home::Home;
 use crate::log::state::VersionState;
 use crate::names::VersionNumber;
@@ -29,8 +29,14 @@ pub(super) struct Reach {
 impl Reach {
     /// What is kept, given that everything before `past` may go.
     pub(super) fn read(home: &Home, view: &View, past: VersionNumber) -> Outcome<Self> {
-        let broken = || Error::damaged(&home.root().prefix("v/"), "lacks a record that it needs");
-        let newest = view.newest().ok_or_else(broken)?.version;
+        let broken = || {
+            let message = "lacks a record that it needs";
+            let error = Error::damaged(&home.root().prefix("v/"), message);
+            // Another collector may have been faster.
+            let is_old_view = past > view.boundary;
+            if is_old_view { error.of_kind(ErrorKind::Contended) } else { error }
+        };
+        let newest = view.newest(home)?.ok_or_else(broken)?.version;
         let newest = view.state(home, newest)?.ok_or_else(broken)?;
         let (tables, records, mortals) = (Tables::new(), BTreeSet::new(), Vec::new());
         let longest_life = Duration::ZERO;
@@ -86,7 +92,8 @@ impl Reach {
 
     /// Keeps everything from a version on; false if that is no longer whole.
     fn keep_from(&mut self, home: &Home, view: &View, first: VersionNumber) -> Outcome<bool> {
-        let (Some(tables), Some(chain)) = (view.tables_from(home, first)?, view.chain(first))
+        let (Some(tables), Some(chain)) =
+            (view.tables_from(home, first)?, view.chain(home, first)?)
         else {
             return Ok(false);
         };
@@ -99,7 +106,9 @@ impl Reach {
 
     /// Keeps a version, if it is still whole.
     fn keep_one(&mut self, home: &Home, view: &View, version: VersionNumber) -> Outcome<()> {
-        if let (Some(tables), Some(chain)) = (view.tables(home, version)?, view.chain(version)) {
+        if let (Some(tables), Some(chain)) =
+            (view.tables(home, version)?, view.chain(home, version)?)
+        {
             self.tables.extend(tables);
             self.records.extend(chain.iter().map(|record| record.version));
         }

@@ -134,6 +134,34 @@ fn leases_and_checkpoints_keep_what_they_name() {
     assert_eq!(bucket.names().len(), 5, "{:?}", bucket.names());
 }
 
+/// The simulation's first find. A record of a checkpoint came damaged from the way, was taken for a latecomer's, and so the
+/// checkpoint for one that came too late: what it kept was removed.
+#[test]
+fn what_a_checkpoint_keeps_is_not_removed_because_it_cannot_be_read() {
+    let (bucket, home) = world();
+    let mut log = open(&home, 1);
+    let first = log.commit(edit(&log, &[4], &[])).unwrap();
+    create_checkpoint(&home, &pin("first", 1, first)).unwrap();
+    log.commit(edit(&log, &[5], &[4])).unwrap();
+    log.snapshot(Vec::new()).unwrap();
+    bucket.sleep(HOUR * 2);
+    log.commit(Edit::default()).unwrap();
+    collect(&home);
+    let record = home.object(&Name::Version(first));
+    let collect = || Collector::new(&home, CollectOptions::default()).collect(Token(6));
+    bucket.break_gets(&record, crate::Failure::Damaged);
+    assert_eq!(collect().unwrap_err().kind(), ErrorKind::Damaged);
+    bucket.mend_gets();
+    let call = Call::new(Purpose::Tool);
+    let whole = bucket.get(&record, crate::Part::Whole, call).unwrap().body;
+    let cut = whole.slice(..whole.len() - 1);
+    bucket.memory.put(&record, cut, Condition::Always, call).unwrap();
+    assert_eq!(collect().unwrap_err().kind(), ErrorKind::Damaged, "nor because it is damaged");
+    bucket.memory.put(&record, whole, Condition::Always, call).unwrap();
+    collect().unwrap();
+    assert_eq!(tables(&bucket, "db"), ["e1-4", "e1-5"]);
+}
+
 #[test]
 fn a_lease_that_ended_for_nothing_is_made_again() {
     let (bucket, home) = world();

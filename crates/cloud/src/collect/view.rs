@@ -22,6 +22,8 @@ pub(super) struct View {
     /// Records, without their payloads. Those from the boundary on are the log's for sure; before it there may be a
     /// latecomer's, put into a gap.
     records: BTreeMap<VersionNumber, Record>,
+    /// Records before the boundary that are there and say nothing.
+    unreadable: BTreeSet<VersionNumber>,
     pub(super) boundary: VersionNumber,
     /// By the bucket's clock.
     pub(super) now_ms: u64,
@@ -49,6 +51,7 @@ impl View {
         self.newest = newest;
         let there = &self.written_ms;
         self.records.retain(|version, _| there.contains_key(version));
+        self.unreadable.clear();
         self.fetch_missing(home)
     }
 
@@ -62,17 +65,26 @@ impl View {
                     let payloads = Vec::new();
                     self.records.insert(*version, Record { payloads, ..record });
                 }
-                // Another collector was faster, or what nobody needs is damaged.
+                // Another collector was faster.
                 Ok(None) => {}
-                Err(error) if error.kind() == ErrorKind::Damaged && *version < self.boundary => {}
+                // Perhaps nobody needs it.
+                Err(error) if error.is_of_object() && *version < self.boundary => {
+                    self.unreadable.insert(*version);
+                }
                 Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    pub(super) fn newest(&self) -> Option<&Record> {
-        self.records.get(&self.newest)
+    /// The newest record; `None` if there is no log. Another collector may have taken it away since it was listed.
+    pub(super) fn newest(&self, home: &Home) -> Outcome<Option<&Record>> {
+        let newest = self.records.get(&self.newest);
+        if newest.is_none() && self.newest.0 > 0 {
+            let name = home.object(&Name::Version(self.newest));
+            return Err(Error::new(ErrorKind::Contended, &name, "others collect faster than we"));
+        }
+        Ok(newest)
     }
 
     /// The first version that has not been past for `age_min`: a version is past when the next has come.
@@ -89,10 +101,20 @@ impl View {
         past
     }
 
-    /// The records that make up a version, or `None` if it is not whole.
-    pub(super) fn chain(&self, version: VersionNumber) -> Option<Vec<&Record>> {
-        let base = self.records.get(&version)?.base;
-        (base.0..=version.0).map(|number| self.records.get(&VersionNumber(number))).collect()
+    /// The records that make up a version, or `None` if it is not whole. One that is damaged is an error: what a pin
+    /// keeps is not taken apart because a part of it cannot be read.
+    pub(super) fn chain(
+        &self,
+        home: &Home,
+        version: VersionNumber,
+    ) -> Outcome<Option<Vec<&Record>>> {
+        let base = self.records.get(&version).map_or(version, |record| record.base);
+        if let Some(unreadable) = self.unreadable.range(base..=version).next() {
+            let name = home.object(&Name::Version(*unreadable));
+            return Err(Error::damaged(&name, format!("is a part of version {version}, damaged")));
+        }
+        let numbers = (base.0..=version.0).map(VersionNumber);
+        Ok(numbers.map(|number| self.records.get(&number)).collect())
     }
 
     /// Ids of a version's own tables.
@@ -107,7 +129,7 @@ impl View {
         home: &Home,
         version: VersionNumber,
     ) -> Outcome<Option<VersionState>> {
-        let Some(chain) = self.chain(version) else { return Ok(None) };
+        let Some(chain) = self.chain(home, version)? else { return Ok(None) };
         let mut state = VersionState::default();
         for record in chain {
             state.apply(&home.object(&Name::Version(record.version)), record)?;

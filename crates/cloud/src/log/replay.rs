@@ -109,7 +109,12 @@ pub fn read_newest(home: &Home) -> Result<Option<Replay>, Error> {
         let Some(last) = newest(home, Purpose::Tool)? else { return Ok(None) };
         match replay_to(home, &last, Purpose::Tool) {
             Err(error) if error.kind() == ErrorKind::Gone => {}
-            done => return done.map(Some),
+            Err(error) => return Err(error),
+            // Who was slow may have found a latecomer's record, put into a gap.
+            Ok(replay) if boundary::look(home, Purpose::Tool)? <= last.version => {
+                return Ok(Some(replay));
+            }
+            Ok(_) => {}
         }
     }
     let folder = home.root().prefix("v/");

@@ -70,6 +70,11 @@ impl ReaderLease {
         Ok(lease)
     }
 
+    /// By which its object is named.
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
     /// The lowest version that is kept.
     pub fn version(&self) -> VersionNumber {
         self.version
@@ -77,7 +82,12 @@ impl ReaderLease {
 
     /// True if what it keeps is kept for sure. Costs nothing but a look at the clock.
     pub fn is_alive(&self) -> bool {
-        self.home.now().saturating_sub(self.sent) < self.life / 10 * 9
+        !self.alive_for().is_zero()
+    }
+
+    /// For how long it is alive unless it is renewed.
+    pub fn alive_for(&self) -> Duration {
+        (self.sent + self.life / 10 * 9).saturating_sub(self.home.now())
     }
 
     /// How long until it should be renewed: a third of its life after the last time.
