@@ -15,6 +15,7 @@
 #[cfg(shuttle)]
 pub mod baton;
 pub mod clock;
+pub mod cloud;
 pub mod corrupt;
 pub mod crash;
 pub mod dice;

@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use siltstone::Site;
 #[cfg(shuttle)]
 use siltstone_sim::baton;
+use siltstone_sim::cloud::campaign::{self as clouds, CloudArgs, CloudMutantArgs};
 use siltstone_sim::crash::campaign::{self, CrashArgs, MutantArgs};
 use siltstone_sim::{corrupt, differential, faults, linear};
 
@@ -21,6 +22,8 @@ struct Cli {
 enum Campaign {
     Crash(CrashArgs),
     Mutants(MutantArgs),
+    Cloud(CloudArgs),
+    CloudMutants(CloudMutantArgs),
     /// Fails every call of representative workloads, in every way, and checks what comes of it
     Faults(faults::Args),
     Corrupt(corrupt::Args),
@@ -39,6 +42,8 @@ fn main() -> ExitCode {
     match Cli::parse().campaign {
         Campaign::Crash(args) => campaign::crash(&args).print(),
         Campaign::Mutants(args) => campaign::mutants(&args).print(),
+        Campaign::Cloud(args) => clouds::cloud(&args).print(),
+        Campaign::CloudMutants(args) => clouds::mutants(&args).print(),
         Campaign::Faults(args) => faults::run(&args).print(),
         Campaign::Corrupt(args) => corrupt::run(&args).print(),
         Campaign::Sites => {

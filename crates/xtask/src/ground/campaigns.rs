@@ -28,6 +28,20 @@ pub(crate) const CAMPAIGNS: &[Campaign] = &[
         seeds_per_round: 36,
     },
     Campaign {
+        name: "cloud",
+        command: "run -q -p siltstone-sim --bin ground -- cloud --seed {seed}",
+        ci: "",
+        soak: "--worlds 5000",
+        seeds_per_round: 5000,
+    },
+    Campaign {
+        name: "cloud-mutants",
+        command: "run -q -p siltstone-sim --bin ground -- cloud-mutants --seed {seed}",
+        ci: "",
+        soak: "",
+        seeds_per_round: 200,
+    },
+    Campaign {
         name: "corrupt",
         command: "run -q -p siltstone-sim --bin ground -- corrupt --seed {seed}",
         ci: "",
