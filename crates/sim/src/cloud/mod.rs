@@ -5,7 +5,7 @@
 //! that waits is a call on the bucket or a sleep, so the order is that of virtual time and of nothing else. (State machines
 //! would save some microseconds a call, and would not be the code that users run.)
 //!
-//! What must hold is checked in two ways: a [`ledger`] sees every change of the bucket at the moment it takes effect,
+//! What must hold is checked in two ways: a `ledger` sees every change of the bucket at the moment it takes effect,
 //! and the actors check what they are told and what they read. In the end the weather is calm, everything is collected,
 //! and what is left must be exactly what belongs there.
 
