@@ -47,7 +47,7 @@ macro_rules! id {
             ///
             /// # Errors
             ///
-            /// [`BadName`] says what it must be.
+            /// `BadName` says what it must be.
             pub fn new(name: &str) -> Result<Self, BadName> {
                 if name.len() > ID_BYTES_MAX || !is_part(name, b"") {
                     return Err(BadName { what: $what, wants: WANTS_ID });
@@ -93,7 +93,7 @@ impl ObjectName {
     ///
     /// # Errors
     ///
-    /// [`BadName`] says what it must be.
+    /// `BadName` says what it must be.
     pub fn new(name: &str) -> Result<Self, BadName> {
         if name.len() > OBJECT_BYTES_MAX || !name.split('/').all(|part| is_part(part, b"=")) {
             return Err(BadName { what: "an object", wants: WANTS_PATH });

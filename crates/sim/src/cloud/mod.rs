@@ -1,4 +1,4 @@
-//! Asset 7: the cloud. Writers, zombies, collectors, replicas and clones on one bucket that loses requests and answers,
+//! The cloud: writers, zombies, collectors, replicas and clones on one bucket that loses requests and answers,
 //! applies them hours late, and goes away for minutes; in virtual time, as a seed says.
 //!
 //! The protocol's code is synchronous, so each actor has a thread; one runs at a time, and hands on when it waits. All
