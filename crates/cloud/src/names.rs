@@ -92,7 +92,8 @@ pub enum TableId {
     Worked {
         /// The job it came of.
         job: JobId,
-        /// The attempt at the job: two of them may be under way.
+        /// The attempt at the job. Two may be under way, and of two owners: who adopts a job takes numbers that nobody
+        /// else takes, by his epoch for one.
         attempt: u32,
         /// Which of the attempt's tables.
         ordinal: u32,

@@ -257,6 +257,28 @@ fn clones_of_clones_share_and_stand_alone() {
     assert!(grand_log.state().ancestors().is_empty());
 }
 
+/// Found by the simulation: the first record of a clone was on its way, the call was made again, found the version past, and
+/// took back the pin that had been put in time.
+#[test]
+fn a_clone_that_is_tried_again_keeps_its_pin() {
+    let (bucket, home) = world();
+    let mut log = open(&home, 1);
+    let version = log.commit(edit(&log, &[4], &[])).unwrap();
+    let child = home.at(Root::new("child").unwrap());
+    (0..40).for_each(|_| bucket.next("child/v/", Fate::Late));
+    let again = || clone_database(&home, &child, version, None, Token(10));
+    assert_eq!(again().unwrap_err().kind(), ErrorKind::Undecided);
+    log.commit(edit(&log, &[5], &[4])).unwrap();
+    bucket.sleep(HOUR * 2);
+    collect(&home);
+    assert_eq!(again().unwrap_err().kind(), ErrorKind::Undecided);
+    bucket.land();
+    again().unwrap();
+    collect(&home);
+    assert_eq!(tables(&bucket, "db"), ["e1-4", "e1-5"]);
+    assert_eq!(numbers(&child), [4]);
+}
+
 #[test]
 fn a_replica_follows_and_rejoins() {
     let (bucket, home) = world();

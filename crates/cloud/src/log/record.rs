@@ -30,6 +30,8 @@ use crate::names::{Epoch, JobId, PinName, Root, TableId, Token, VersionNumber, r
 
 const MAGIC: [u8; 4] = *b"slvr";
 
+/// More versions than anybody commits: there is always a next one.
+const VERSION_MAX: u64 = 1 << 62;
 /// Of more openings in a row that commit nothing, the oldest are not remembered: what they uploaded is given up.
 const SPANS_MAX: usize = 64;
 
@@ -212,7 +214,8 @@ impl Record {
     fn check(&self, reader: &Reader<'_>) -> Outcome<()> {
         let whole = self.kind.is_whole();
         let base_fits = if whole { self.base == self.version } else { self.base < self.version };
-        if self.version.0 == 0 || self.base.0 == 0 || !base_fits {
+        let counted = self.version.0 != 0 && self.version.0 <= VERSION_MAX && self.base.0 != 0;
+        if !counted || !base_fits {
             return Err(reader.wrong(format!("version {} on {}", self.version, self.base)));
         }
         let idle = |len: usize| len == 0;

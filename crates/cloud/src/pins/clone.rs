@@ -21,7 +21,9 @@ const PIN_NAME: &str = "clone";
 
 /// Makes a database at `child` that begins as `version` of the one at `parent`. A few requests, however large it is.
 /// [`ErrorKind::Exists`] if there is a database already, [`ErrorKind::Gone`] if the version is past, unless `from` is a
-/// pin that keeps it. After [`ErrorKind::Undecided`] or [`ErrorKind::Unavailable`] call again with the same token.
+/// pin that keeps it. After [`ErrorKind::Undecided`] or [`ErrorKind::Unavailable`] call again with the same token; if it
+/// stays undecided because the version is past by now, clone the newest, with another token and to another place: the
+/// first may still come about.
 pub fn clone_database(
     parent: &Home,
     child: &Home,
@@ -29,10 +31,10 @@ pub fn clone_database(
     from: Option<&Pin>,
     token: Token,
 ) -> Result<(), Error> {
-    if let Some(there) = replay::newest(child, Purpose::Tool)?
-        && (there.token, there.version) != (token, VersionNumber(1))
-    {
-        return Err(exists(child));
+    if let Some(there) = replay::newest(child, Purpose::Tool)? {
+        // Its pins were put before its record, and are in use: nothing is done to them again.
+        let is_ours = (there.token, there.version) == (token, VersionNumber(1));
+        return if is_ours { Ok(()) } else { Err(exists(child)) };
     }
     let name = PinName::new(PIN_NAME)?;
     let note = child.root().as_str().to_owned();

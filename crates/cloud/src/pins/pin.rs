@@ -124,10 +124,19 @@ pub(crate) fn copy(home: &Home, from: &Pin, to: &Pin) -> Outcome<()> {
     check_there(home, from)
 }
 
-/// Keeps a version that is not past.
+/// Keeps a version that is not past. [`ErrorKind::Undecided`] if an earlier call has put the pin, and the version is past by
+/// now: then the pin may have been in time, and stays.
 pub(crate) fn keep(home: &Home, pin: &Pin) -> Outcome<()> {
-    put(home, pin)?;
-    check_in_time(home, pin)
+    let is_first = home.head(&pin.object(home), Purpose::Manifest)?.is_none();
+    if is_first {
+        put(home, pin)?;
+        return check_in_time(home, pin);
+    }
+    if boundary::look(home, Purpose::Manifest)? > pin.version {
+        let message = "was put by an earlier call, and whether in time is not known";
+        return Err(Error::new(ErrorKind::Undecided, &pin.object(home), message));
+    }
+    Ok(())
 }
 
 fn put(home: &Home, pin: &Pin) -> Outcome<()> {

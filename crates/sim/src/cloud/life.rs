@@ -88,27 +88,28 @@ pub(super) fn live(seed: u64, mutant: Option<Mutant>) -> Outcome {
         }
         stage.begin(actors);
     });
+    // What comes afterwards, in calm weather, is not counted.
+    let simulated = stage.now().min(stage.rules.horizon);
     stage.drain();
     if !stage.ledger().has_violations() {
         settle(&stage);
     }
-    outcome(&stage, writers)
+    Outcome { simulated, writers, ..outcome(&stage) }
 }
 
-fn outcome(stage: &Stage, writers: u64) -> Outcome {
+fn outcome(stage: &Stage) -> Outcome {
     let trace = stage.trace_hash();
-    let (simulated, tally) = (stage.now(), stage.lock().tally);
+    let tally = stage.lock().tally;
     let ledger = stage.ledger();
     Outcome {
         violations: ledger.violations().to_vec(),
         trace,
-        simulated,
         tally,
-        writers,
         takeovers: ledger.takeovers,
         rewound: ledger.rewound,
         gaps_filled: ledger.gaps_filled,
         acknowledged: ledger.acknowledged,
+        ..Outcome::default()
     }
 }
 

@@ -282,13 +282,17 @@ impl<'a> Life<'a> {
         let number = self.number();
         let first = TableId::Worked { job, attempt: 1, ordinal: 0 };
         let body = content::table(&writes);
-        let there = self.actor.client.head(&self.home.root().table(first), self.actor.call());
-        let table = if there.is_ok_and(|stat| stat.bytes == body.len() as u64) {
+        let name = self.home.root().table(first);
+        let there = self.actor.client.get(&name, Part::Whole, self.actor.call());
+        // Its inputs may have been others: numbers of tables mean something else after a database was set back.
+        let table = if there.is_ok_and(|object| object.body == body) {
             let (bytes, crc32c) = (body.len() as u64, crc32c::crc32c(&body));
             siltstone_cloud::Table { home: 0, id: first, bytes, crc32c }
         } else {
-            let second = TableId::Worked { job, attempt: 2, ordinal: 0 };
-            let Some(table) = self.upload(second, &writes) else { return Ok(()) };
+            // Whoever adopted it before may still be at it, so nobody else's attempt has this number.
+            let attempt = 1 + u32::try_from(self.log.epoch().0).expect("fewer takeovers than that");
+            let again = TableId::Worked { job, attempt, ordinal: 0 };
+            let Some(table) = self.upload(again, &writes) else { return Ok(()) };
             table
         };
         self.install(number, table, inputs)?;

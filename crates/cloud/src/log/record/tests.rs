@@ -104,6 +104,7 @@ fn parts_that_a_kind_does_not_have_are_refused() {
         Record { base: VersionNumber(7), ..edit() },
         Record { base: VersionNumber(5), ..snapshot() },
         Record { base: VersionNumber(0), ..edit() },
+        Record { version: VersionNumber(u64::MAX), ..edit() },
     ] {
         assert!(Record::decode("v/7", &record.encode()).is_err(), "{record:?}");
     }
