@@ -1,13 +1,11 @@
 //! The one merge loop: a job's inputs become tables. Local lanes, manual compactions and repair all
 //! end here.
 
-use std::sync::Arc;
-
 use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{self, InternalKey, SEQNO_MAX};
 use crate::base::merging::MergingIter;
-use crate::base::slot::{Area, Slot};
+use crate::base::slot::Slot;
 use crate::compaction::cut::Cutter;
 use crate::compaction::executor::JobContext;
 use crate::compaction::hot_map::KeyHash;
@@ -16,8 +14,8 @@ use crate::compaction::parts::Part;
 use crate::compaction::retention::{Retention, Verdict};
 use crate::format::filename::FileNumber;
 use crate::format::table::{ScanOptions, TableBuilder, TableSettings};
-use crate::version::level_iter::{LevelIter, Source};
-use crate::version::run_iter::RunIter;
+use crate::version::Tables;
+use crate::version::level_iter::Source;
 
 /// Entries between looks around: some ten microseconds, and below a millisecond with values of thousands of bytes.
 const CHECK_INTERVAL: u64 = 32;
@@ -138,43 +136,12 @@ fn merge(
     Ok(())
 }
 
-/// Tables of a sorted slot follow each other, and so do those of an SST log that lie apart; all others are sources of
-/// their own.
 fn inputs(job: &Job, context: &JobContext<'_>) -> Result<MergingIter<Source>> {
-    let order = &context.order.user;
-    let runs = job.inputs.iter().map(|(slot, tables)| match slot {
-        Slot { area: Area::SstLog, .. } => tables.runs(order).len(),
-        slot => {
-            if slot.is_sorted() {
-                1
-            } else {
-                tables.len()
-            }
-        }
-    });
-    let scan = ScanOptions::for_merge(runs.sum());
+    let of_slot = |(slot, tables): &(Slot, Tables)| tables.sources(*slot, &context.order.user);
+    let scan = ScanOptions::for_merge(job.inputs.iter().map(of_slot).sum());
     let mut sources = Vec::new();
     for (slot, tables) in &job.inputs {
-        if slot.is_sorted() {
-            let level = LevelIter::new(
-                context.order.clone(),
-                Arc::clone(context.cache),
-                scan,
-                Arc::clone(tables),
-            );
-            sources.push(Source::Level(level));
-        } else if slot.area == Area::SstLog {
-            for run in tables.runs(order) {
-                let (cache, tables) = (Arc::clone(context.cache), Arc::clone(run));
-                let run = RunIter::new(context.order.clone(), cache, scan, tables);
-                sources.push(Source::Run(run));
-            }
-        } else {
-            for meta in tables.iter() {
-                let table = context.cache.get(meta.number, meta.size)?;
-                sources.push(Source::Table(table.iter(scan)));
-            }
-        }
+        Source::of_slot(context.order, context.cache, scan, (*slot, tables), &mut sources)?;
     }
     Ok(MergingIter::new(context.order.clone(), sources))
 }

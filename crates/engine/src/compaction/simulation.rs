@@ -21,7 +21,7 @@ use crate::format::filename::FileNumber;
 use crate::version::builder::{self, Change};
 use crate::version::graveyard::Graveyard;
 use crate::version::table_meta::TableMeta;
-use crate::version::{KeyRange, Version, check};
+use crate::version::{KeyRange, Tables, Version, check};
 
 /// Sizes of a simulated database, in entries.
 #[derive(Clone, Copy, Debug)]
@@ -200,11 +200,8 @@ impl Simulation {
             probes += self.read(*key).1;
             keys += 1;
         }
-        let runs = self.version.filled_slots().map(|(slot, tables)| match slot {
-            Slot { area: Area::SstLog, .. } => tables.runs(&self.order.user).len(),
-            Slot::L0 => tables.len(),
-            _ => 1,
-        });
+        let sources = |(slot, tables): (Slot, &Tables)| tables.sources(slot, &self.order.user);
+        let runs = self.version.filled_slots().map(sources);
         SimulationShape {
             live: self.newest.len() as u64,
             stored: tables().map(|table| stored(&table)).sum(),

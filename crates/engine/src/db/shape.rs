@@ -2,7 +2,7 @@
 
 use crate::base::error::Result;
 use crate::base::key::{InternalKey, SEQNO_MAX};
-use crate::base::slot::{Area, Level, Slot};
+use crate::base::slot::{Area, Level};
 use crate::db::core::Core;
 use crate::format::filename::FileNumber;
 use crate::version::lookup::{Lookup, Target};
@@ -66,14 +66,7 @@ impl Core {
             level: slot.level,
             area: slot.area,
             tables: tables.iter().map(|table| TableInfo::new(table)).collect(),
-            sources: match slot {
-                Slot { area: Area::SstLog, .. } => {
-                    let log = pinned.version.shared_slot(slot);
-                    log.runs(&self.settings.order.user).len()
-                }
-                slot if slot.is_sorted() => 1,
-                _ => tables.len(),
-            },
+            sources: pinned.version.shared_slot(slot).sources(slot, &self.settings.order.user),
         });
         info.collect()
     }

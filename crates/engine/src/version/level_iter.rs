@@ -7,11 +7,12 @@ use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
 use crate::base::key::KeyHead;
+use crate::base::slot::{Area, Slot};
 use crate::format::table::{ScanOptions, TableIter};
 use crate::memtable::MemTableIter;
 use crate::store::table_cache::TableCache;
 use crate::version::Tables;
-use crate::version::run_iter::RunIter;
+use crate::version::run_iter::{Run, RunIter};
 
 /// A sorted run of disjoint tables as one iterator; opens a table when it gets there.
 pub(crate) struct LevelIter {
@@ -195,6 +196,33 @@ pub(crate) enum Source {
     Table(TableIter),
     Level(LevelIter),
     Run(RunIter),
+}
+
+impl Source {
+    /// What a slot brings to a scan or a merge: tables that follow each other are one source, as are those of a run.
+    pub(crate) fn of_slot(
+        order: &InternalOrder,
+        cache: &Arc<TableCache>,
+        scan: ScanOptions,
+        (slot, tables): (Slot, &Tables),
+        sources: &mut Vec<Source>,
+    ) -> Result<()> {
+        if slot.area == Area::SstLog {
+            let run = |run: &Arc<Run>| {
+                RunIter::new(order.clone(), Arc::clone(cache), scan, Arc::clone(run))
+            };
+            sources.extend(tables.runs(&order.user).iter().map(run).map(Source::Run));
+        } else if slot.is_sorted() && tables.len() > 1 {
+            let (cache, tables) = (Arc::clone(cache), Arc::clone(tables));
+            sources.push(Source::Level(LevelIter::new(order.clone(), cache, scan, tables)));
+        } else {
+            for meta in tables.iter() {
+                let table = cache.get(meta.number, meta.size)?;
+                sources.push(Source::Table(table.iter(scan)));
+            }
+        }
+        Ok(())
+    }
 }
 
 macro_rules! each {

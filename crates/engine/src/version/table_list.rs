@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::fences::Fences;
 use crate::base::key::user_key;
+use crate::base::slot::{Area, Slot};
 use crate::base::sync::OnceLock;
 use crate::version::run_iter::{self, Run};
 use crate::version::strata::Strata;
@@ -51,6 +52,15 @@ impl TableList {
     /// of each other anywhere: where the last run begins, for one.
     pub(crate) fn runs(&self, order: &UserOrder) -> &[Arc<Run>] {
         self.runs.get_or_init(|| run_iter::runs(order, &self.tables))
+    }
+
+    /// What a scan or a merge has of them: one source where they are sorted, a run each in an SST log, all of them elsewhere.
+    pub(crate) fn sources(&self, slot: Slot, order: &UserOrder) -> usize {
+        match slot {
+            Slot { area: Area::SstLog, .. } => self.runs(order).len(),
+            slot if slot.is_sorted() => self.tables.len().min(1),
+            _ => self.tables.len(),
+        }
     }
 
     pub(crate) fn strata(&self, order: &UserOrder) -> &Strata {

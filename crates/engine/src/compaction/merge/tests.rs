@@ -1,6 +1,8 @@
 //! Jobs from tables to tables, in memory files. What must come out is told by the rule itself: an
 //! entry stays if some snapshot sees it, unless it is a deletion that all see and nothing lies under.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::base::error::ErrorKind;
 use crate::base::key::{InternalKey, SeqNo, ValueKind};
