@@ -33,6 +33,8 @@ pub(crate) struct ManifestLog {
     bytes: u64,
     snapshot_bytes: u64,
     broken: bool,
+    /// The last edit that was written, as it was.
+    last_edit: Vec<u8>,
 }
 
 impl ManifestLog {
@@ -53,6 +55,7 @@ impl ManifestLog {
             bytes: 0,
             snapshot_bytes: 0,
             broken: false,
+            last_edit: Vec::new(),
         };
         log.write(snapshot, Site::ManifestSnapshot)?;
         log.snapshot_bytes = log.bytes;
@@ -73,6 +76,11 @@ impl ManifestLog {
         written
     }
 
+    /// The last edit that was written, encoded: after a failure it need not be durable.
+    pub(crate) fn last_edit(&self) -> &[u8] {
+        &self.last_edit
+    }
+
     /// True if the next edit belongs into a new manifest.
     pub(crate) fn wants_rotation(&self) -> bool {
         self.broken || self.bytes > ROTATE_BYTES_MIN.max(self.snapshot_bytes * ROTATE_GROWTH)
@@ -90,10 +98,10 @@ impl ManifestLog {
     }
 
     fn write(&mut self, edit: &VersionEdit, site: Site) -> Result<()> {
-        let mut payload = Vec::new();
-        edit.encode(&mut payload)?;
-        let mut records = Vec::with_capacity(payload.len() + 64);
-        self.encoder.encode(&[&payload], &mut records);
+        self.last_edit.clear();
+        edit.encode(&mut self.last_edit)?;
+        let mut records = Vec::with_capacity(self.last_edit.len() + 64);
+        self.encoder.encode(&[&self.last_edit], &mut records);
         self.file.append(&records, site)?;
         self.bytes += records.len() as u64;
         self.file.sync(Site::ManifestSync)
@@ -183,6 +191,9 @@ mod tests {
         spy.calls();
         log.append(&edit(2)).unwrap();
         log.append(&edit(3)).unwrap();
+        let mut encoded = Vec::new();
+        edit(3).encode(&mut encoded).unwrap();
+        assert_eq!(log.last_edit(), encoded);
         log.close().unwrap();
         let expected = [
             "manifest.append",

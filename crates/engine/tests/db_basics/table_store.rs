@@ -116,6 +116,20 @@ fn tables_lie_where_the_store_puts_them_and_it_knows_which_count() {
     let names = env.file_system.list(Path::new("db")).unwrap();
     assert!(names.iter().all(|name| !name.ends_with(".ldb")), "{names:?}");
     drop(db);
+    // As a crash leaves it that comes before the edit.
+    let orphan = FileNumber(held.last().unwrap().0 + 40);
+    store.create(orphan).unwrap().close(Site::TableClose).unwrap();
+    let db = Db::open("db", options(&env, &store)).unwrap();
+    work_off(&db);
+    let held = store.list().unwrap();
+    assert_eq!(held.iter().copied().collect::<BTreeSet<_>>(), store.live(), "orphans are swept");
+    db.put("new", "").unwrap();
+    db.flush().unwrap();
+    assert!(store.live().last().unwrap() > &orphan, "no number is given twice");
+    db.delete("new").unwrap();
+    drop(db);
+    let error = Db::open("other", options(&env, &store)).unwrap_err();
+    assert!(error.to_string().contains("ldb is there"), "tables of somebody's: {error}");
     let error = Db::open("db", Options { table_store: None, ..options(&env, &store) });
     assert!(error.unwrap_err().to_string().contains("missing files"));
 

@@ -78,7 +78,7 @@ impl Core {
         };
         let appended = log.append(&edit);
         if appended.is_ok() {
-            self.tell_store(&edit, false);
+            self.tell_store(log.last_edit(), &edit, false);
         }
         if let Err(error) = &appended
             && error.kind() != ErrorKind::NoSpace
@@ -104,30 +104,25 @@ impl Core {
             // CURRENT may name either by now: nothing more goes into the old one (M2).
             manifest.iter_mut().for_each(ManifestLog::give_up);
         })?;
+        self.tell_store(fresh.last_edit(), &snapshot, true);
         if let Some(old) = manifest.replace(fresh) {
             self.graveyard.bury(FileName::Manifest(old.number()));
             let _ = old.close(); // Replaced: nothing in it matters any more.
         }
         self.counters.manifest_rotations.add(1);
-        self.tell_store(&snapshot, true);
         Ok(number)
     }
 
     /// A store of the user's wants to know which tables count. The edit is durable, and the caller holds the manifest or is
     /// alone with the database.
-    pub(crate) fn tell_store(&self, edit: &VersionEdit, is_whole: bool) {
+    pub(crate) fn tell_store(&self, encoded: &[u8], edit: &VersionEdit, is_whole: bool) {
         if self.options.table_store.is_none() {
             return;
-        }
-        let mut encoded = Vec::new();
-        // It was encoded before, for the manifest.
-        if let Err(error) = edit.encode(&mut encoded) {
-            return self.tell_background_error(&error, false);
         }
         let added: Vec<FileNumber> = edit.added.iter().map(|(_, table)| table.number).collect();
         let removed: Vec<FileNumber> = edit.removed.iter().map(|(_, number)| *number).collect();
         let (added, removed) = (&added[..], &removed[..]);
-        self.store.installed(&Installed { edit: &encoded, is_whole, added, removed });
+        self.store.installed(&Installed { edit: encoded, is_whole, added, removed });
     }
 
     /// Begins a new manifest that says what the old one does, without its history.

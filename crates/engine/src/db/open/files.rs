@@ -7,6 +7,7 @@ use crate::base::error::{Error, Result};
 use crate::db::open::wal_replay::one_takes_over;
 use crate::env::fs::FileSystem;
 use crate::format::filename::{FileName, FileNumber};
+use crate::store::TableStore;
 use crate::version::Version;
 use crate::version::recover::{NUMBERS_LEFT_MIN, Recovered};
 
@@ -24,6 +25,18 @@ impl Files {
         let usable = |name: &FileName| name.number().is_none_or(|number| number <= GREATEST);
         let names = names.iter().filter_map(|name| FileName::parse(name)).filter(usable);
         Ok(Files { names: names.collect() })
+    }
+
+    /// The same, with the tables of a store of the user's in place of those in the folder.
+    pub(crate) fn with_tables_of(mut self, store: Option<&dyn TableStore>) -> Result<Self> {
+        if let Some(store) = store {
+            let is_table =
+                |name: &FileName| matches!(name, FileName::Table(_) | FileName::OldTable(_));
+            self.names.retain(|name| !is_table(name));
+            let usable = store.list()?.into_iter().filter(|number| *number <= GREATEST);
+            self.names.extend(usable.map(FileName::Table));
+        }
+        Ok(self)
     }
 
     /// Fails if nothing in the folder is ours.

@@ -62,6 +62,7 @@ pub(crate) fn create(
     let graveyard = Arc::new(Graveyard::new());
     let (memtable, _) = MemTable::new(settings.order.user.clone(), 0, options.env.seed);
     let files = Files::list(&*options.env.file_system, dir)?;
+    let files = files.with_tables_of(options.table_store.as_deref())?;
     files.check_no_remains(&*options.env.file_system, dir)?;
     let next_file = files.next_number(dir, FIRST_FILE)?;
     let mut core = assemble(dir, options, (settings, listeners, Some(lock)), graveyard, memtable);
@@ -81,7 +82,7 @@ pub(crate) fn recover(
     let graveyard = Arc::new(Graveyard::new());
     let fs = Arc::clone(&options.env.file_system);
     let recovered = recover::recover(&*fs, dir, &settings.order, &graveyard)?;
-    let files = Files::list(&*fs, dir)?;
+    let files = Files::list(&*fs, dir)?.with_tables_of(options.table_store.as_deref())?;
     check_logs(&*fs, dir, &recovered, &files.wals())?;
     let next_file = files.next_number(dir, recovered.next_file)?;
     let (memtable, _) = MemTable::new(settings.order.user.clone(), 0, options.env.seed);
@@ -163,7 +164,7 @@ fn begin(
     core.set_floor(Floor { wal: wal.number(), last_seqno });
     let snapshot = core.snapshot_edit(&version, core.floor());
     let manifest = ManifestLog::create(&fs, &core.dir, manifest_number, &snapshot)?;
-    core.tell_store(&snapshot, true);
+    core.tell_store(manifest.last_edit(), &snapshot, true);
     if reuses {
         // Rule R8: from now on damage to what it took over is told from a crash's tail.
         wal.append_mark(next_seqno)?;
