@@ -8,10 +8,10 @@ use std::sync::Arc;
 use crate::base::error::{Error, Result};
 use crate::base::event::RecoveryReport;
 use crate::base::metrics::Metrics;
-use crate::base::sync::{Mutex, Rank};
 use crate::db::background::Lanes;
 use crate::db::core::Core;
 use crate::db::open;
+use crate::db::open::close::Opened;
 use crate::db::options::{Options, ReadOptions, WriteOptions};
 use crate::db::read::iterator::DbIterator;
 use crate::db::read::snapshot::Snapshot;
@@ -48,12 +48,7 @@ use crate::version::KeyRange;
 /// ```
 #[derive(Clone)]
 pub struct Db {
-    handle: Arc<Handle>,
-}
-
-struct Handle {
-    core: Arc<Core>,
-    lanes: Mutex<Lanes>,
+    opened: Arc<Opened>,
 }
 
 thread_local! {
@@ -78,8 +73,7 @@ impl Db {
     /// comparator's database; `Corruption`, naming file and offset, for damage to promised data.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let (core, lanes) = open::open(path.as_ref(), options)?;
-        let lanes = Mutex::new(Rank::Lanes, lanes);
-        Ok(Db { handle: Arc::new(Handle { core, lanes }) })
+        Ok(Db { opened: Arc::new(Opened::new(core, lanes)) })
     }
 
     /// Opens the database for reading only, beside a live writer if there is one: takes no lock and
@@ -93,12 +87,11 @@ impl Db {
     /// can be read.
     pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let core = open::read_only::open(path.as_ref(), options)?;
-        let lanes = Mutex::new(Rank::Lanes, Lanes::default());
-        Ok(Db { handle: Arc::new(Handle { core, lanes }) })
+        Ok(Db { opened: Arc::new(Opened::new(core, Lanes::default())) })
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.handle.core
+        self.opened.core()
     }
 
     /// The value of `key`, or `None`.
@@ -376,23 +369,7 @@ impl Db {
     ///
     /// The failure that ended writing, or else that of the last sync.
     pub fn close(self) -> Result<()> {
-        self.handle.close()
-    }
-}
-
-impl Handle {
-    fn close(&self) -> Result<()> {
-        let closed = self.core.stop();
-        self.lanes.lock().join();
-        closed
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        if let Err(error) = self.close() {
-            self.core.tell_background_error(&error, false);
-        }
+        self.opened.close()
     }
 }
 

@@ -1,11 +1,46 @@
 //! Closing: no more writes, no more background work, the log synced.
 
+use std::sync::Arc;
+
 use crate::base::error::Result;
 use crate::base::event::Event;
 use crate::base::sync::atomic::Ordering;
+use crate::base::sync::{Mutex, Rank};
+use crate::db::background::Lanes;
 use crate::db::core::Core;
 use crate::db::write::committer::Committer;
 use crate::db::write::queue::{Request, Turn};
+
+/// What all clones of a handle share: a database with its lanes, closed when the last one goes.
+pub(crate) struct Opened {
+    core: Arc<Core>,
+    lanes: Mutex<Lanes>,
+}
+
+impl Opened {
+    pub(crate) fn new(core: Arc<Core>, lanes: Lanes) -> Self {
+        Opened { core, lanes: Mutex::new(Rank::Lanes, lanes) }
+    }
+
+    #[inline]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    pub(crate) fn close(&self) -> Result<()> {
+        let closed = self.core.stop();
+        self.lanes.lock().join();
+        closed
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            self.core.tell_background_error(&error, false);
+        }
+    }
+}
 
 impl Core {
     /// Ends writing and tells the lanes to end; the caller joins them. Only the first call does
