@@ -30,9 +30,9 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         let mut values = Values::new(plan);
         let put = |key: &[u8], value: &[u8]| db.put(key, value).map_err(told);
         load(plan, &mut values, put)?;
-        let before = rested(&db);
+        let before = rested(&db)?;
         let mut outcome = update(plan, &mut values, put)?;
-        outcome.merged_bytes = (rested(&db) - before) as u64;
+        outcome.merged_bytes = (rested(&db)? - before) as u64;
         outcome.merged_bytes_drained = outcome.merged_bytes;
         outcome.user_bytes = plan.updates * (16 + plan.value_bytes as u64);
         Ok(outcome)
@@ -44,17 +44,20 @@ fn told(error: siltstone_leveldb::Error) -> Error {
 }
 
 /// Waits until nothing happens any more, and returns all that was written to tables, as the report has it.
-fn rested(db: &Db) -> f64 {
-    let report = || db.property("leveldb.stats").unwrap_or_default();
-    let (mut last, mut since) = (report(), Instant::now());
+fn rested(db: &Db) -> Result<f64, Error> {
+    let report = || {
+        let report = db.property("leveldb.stats");
+        report.ok_or_else(|| Error::new(ErrorKind::Incompatible, "LevelDB tells no statistics"))
+    };
+    let (mut last, mut since) = (report()?, Instant::now());
     while since.elapsed() < REST {
         thread::sleep(LOOK_EVERY);
-        let now = report();
+        let now = report()?;
         if now != last {
             (last, since) = (now, Instant::now());
         }
     }
-    written(&last)
+    Ok(written(&last))
 }
 
 /// A line for each level: its number, files, size, seconds, and megabytes read and written.
