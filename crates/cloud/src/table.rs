@@ -30,7 +30,8 @@ pub fn upload(home: &Home, id: TableId, body: &Bytes, purpose: Purpose) -> Resul
 pub(crate) fn download(home: &Home, table: &Table) -> Outcome<Bytes> {
     let name = home.root().table(table.id);
     let object = home.read(&name, Purpose::Tool, table.bytes)?;
-    let body = object.map(|object| object.body).unwrap_or_default();
+    let body =
+        object.ok_or_else(|| Error::damaged(&name, "is missing, and a version names it"))?.body;
     if body.len() as u64 != table.bytes || crc32c::crc32c(&body) != table.crc32c {
         return Err(Error::damaged(&name, "is not the table that the version names"));
     }
