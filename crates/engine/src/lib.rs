@@ -113,6 +113,7 @@ pub use db::care::repair::{
     LostRange, RepairOptions, RepairPlan, RepairReport, SalvagedLog, SalvagedTable, TableState,
     plan_repair, repair, repair_in_place, repair_with,
 };
+pub use db::care::restore::{fold_edits, oldest_log_of, restore_manifest};
 pub use db::care::verify::{
     FileKind, Verdict, VerifiedFile, VerifyProgress, VerifyReport, verify, verify_with,
 };

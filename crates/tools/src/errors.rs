@@ -68,6 +68,7 @@ impl Failure {
             ErrorKind::InvalidArgument => (Exit::Usage, "E-USAGE"),
             ErrorKind::NoSpace => (Exit::Io, "E-NO-SPACE"),
             ErrorKind::ReadOnly => (Exit::Io, "E-READ-ONLY"),
+            ErrorKind::Fenced => (Exit::Locked, "E-FENCED"),
             _ => (Exit::Io, "E-IO"),
         };
         let failure = Failure::new(exit, tag, error.to_string());

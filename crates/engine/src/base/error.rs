@@ -36,6 +36,9 @@ pub enum ErrorKind {
     ReadOnly,
     /// The database was closed.
     Closed,
+    /// Somebody else owns the database by now, as with one whose tables lie in a bucket: what was acknowledged here since
+    /// may be known here only. Final; open it again to take it back.
+    Fenced,
 }
 
 /// An engine error. Cheap to clone: a background failure is kept and handed to every later writer.
@@ -184,7 +187,7 @@ fn prefix(kind: ErrorKind) -> &'static str {
         ErrorKind::InvalidArgument => "Invalid argument: ",
         ErrorKind::Incompatible => "Invalid argument: ",
         ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::Locked => "IO error: ",
-        ErrorKind::ReadOnly | ErrorKind::Closed => "IO error: ",
+        ErrorKind::ReadOnly | ErrorKind::Closed | ErrorKind::Fenced => "IO error: ",
     }
 }
 

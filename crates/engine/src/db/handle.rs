@@ -359,6 +359,13 @@ impl Db {
         &self.core().recovery
     }
 
+    /// Ends writing, for good: writes fail from now on, and say `why`; reads go on. For stores of tables
+    /// ([`Options::table_store`]) that find out that somebody else owns the database by now. The first failure of a
+    /// database counts, later ones change nothing.
+    pub fn stop_writes(&self, why: Error) {
+        self.core().fail(why);
+    }
+
     /// Closes the database: ends background work, syncs the log, and returns the failure that ended
     /// writing, if one did. Other clones of the handle, and iterators, can still read; writes fail
     /// with `Closed`.

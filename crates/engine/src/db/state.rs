@@ -98,7 +98,11 @@ impl State {
         }
         let cause = self.failed.clone()?;
         let message = format!("writes ended after an earlier failure ({cause}); reopen");
-        Some(cause.because(ErrorKind::ReadOnly, message))
+        let kind = match cause.kind() {
+            ErrorKind::Fenced => ErrorKind::Fenced,
+            _ => ErrorKind::ReadOnly,
+        };
+        Some(cause.because(kind, message))
     }
 
     /// Keeps the first failure: later ones are its consequences.

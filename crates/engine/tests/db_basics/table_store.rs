@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use siltstone::{
-    Background, Db, Env, FileNumber, FileSystem, Installed, Options, RandomAccessFile, Result,
-    Site, TableStore, WritableFile,
+    Background, Compaction, Db, Env, ErrorKind, FileNumber, FileSystem, Installed, Options,
+    RandomAccessFile, Result, Site, TableStore, WritableFile,
 };
 
 use crate::work_off;
@@ -16,6 +16,7 @@ const KEYS: u32 = 4_000;
 /// Tables in a folder of another file system, and which of them count by what it was told.
 struct Elsewhere {
     files: Arc<dyn FileSystem>,
+    told: Mutex<Vec<Vec<u8>>>,
     live: Mutex<Option<BTreeSet<FileNumber>>>,
 }
 
@@ -23,7 +24,7 @@ impl Elsewhere {
     fn new() -> Arc<Self> {
         let files = Env::memory().file_system;
         files.create_dir(Path::new("tables"), Site::DbDirCreate).unwrap();
-        Arc::new(Elsewhere { files, live: Mutex::new(None) })
+        Arc::new(Elsewhere { files, told: Mutex::default(), live: Mutex::new(None) })
     }
 
     fn path(number: FileNumber) -> PathBuf {
@@ -59,6 +60,7 @@ impl TableStore for Elsewhere {
 
     fn installed(&self, change: &Installed<'_>) {
         assert!(!change.edit.is_empty());
+        self.told.lock().unwrap().push(change.edit.to_vec());
         let mut live = self.live.lock().unwrap();
         if change.is_whole {
             *live = Some(BTreeSet::new());
@@ -136,4 +138,57 @@ fn tables_lie_where_the_store_puts_them_and_it_knows_which_count() {
     let copy = Options { table_store: None, ..options(&env, &store) };
     let copy = Db::open("copy", copy).unwrap();
     assert_eq!(copy.iter().unwrap().entries().unwrap().count(), KEYS as usize);
+}
+
+/// Which tables lie where, in their order, and what they hold.
+fn shape(db: &Db) -> Vec<String> {
+    let levels = db.levels();
+    let tables =
+        levels.iter().flat_map(|level| level.tables.iter().map(move |table| (level, table)));
+    let shown = tables.map(|(level, table)| {
+        let (number, bounds) = (table.number, (&table.smallest, &table.largest));
+        format!("{:?} {:?} {number:?} {bounds:?}", level.level, level.area)
+    });
+    shown.collect()
+}
+
+/// As when the machine is lost, and what its store was told lies elsewhere.
+#[test]
+fn a_lost_folder_is_made_again_of_what_the_store_was_told() {
+    for compaction in [Compaction::Leveled, Compaction::Sliced] {
+        let (env, store) = (Env::memory(), Elsewhere::new());
+        let options = |env: &Env| Options { compaction, ..options(env, &store) };
+        let db = Db::open("db", options(&env)).unwrap();
+        for number in (0..KEYS).chain(0..KEYS).chain(0..KEYS) {
+            let key = number * 7919 % KEYS;
+            db.put(key.to_be_bytes(), key.to_string()).unwrap();
+            work_off(&db);
+        }
+        db.flush().unwrap();
+        let levels = shape(&db);
+        drop(db);
+        let told = store.told.lock().unwrap().clone();
+        let whole = siltstone::fold_edits(&told).unwrap();
+        assert!(siltstone::oldest_log_of(&whole).unwrap().is_some());
+        assert!(told.len() > 20);
+        for edits in [told, vec![whole]] {
+            let elsewhere = Env::memory();
+            siltstone::restore_manifest(&elsewhere, "new/db", &edits).unwrap();
+            let again = siltstone::restore_manifest(&elsewhere, "new/db", &edits).unwrap_err();
+            assert_eq!(again.kind(), ErrorKind::InvalidArgument);
+            let db = Db::open_read_only("new/db", options(&elsewhere)).unwrap();
+            assert_eq!(shape(&db), levels);
+            check(&db, &store);
+        }
+    }
+}
+
+#[test]
+fn edits_that_make_up_nothing_restore_nothing() {
+    let env = Env::memory();
+    for edits in [vec![], vec![vec![1, 2, 3]], vec![vec![2, 5]]] {
+        let refused = siltstone::restore_manifest(&env, "db", edits).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corruption);
+        assert!(env.file_system.list("db".as_ref()).is_err(), "no folder is made");
+    }
 }

@@ -10,4 +10,5 @@ pub(crate) mod destroy;
 pub(crate) mod dump;
 pub(crate) mod fresh;
 pub(crate) mod repair;
+pub(crate) mod restore;
 pub(crate) mod verify;

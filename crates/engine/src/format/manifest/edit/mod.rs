@@ -24,6 +24,7 @@
 //! The *parts* of a table are the ranges of its keys that count; what lies elsewhere in the file has been
 //! merged into the next level already. A whole table has one part, and as many live bytes as its file has.
 
+pub(crate) mod fold;
 #[cfg(test)]
 mod tests;
 
