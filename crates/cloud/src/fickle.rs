@@ -39,6 +39,7 @@ pub(crate) struct Fickle {
     pub(crate) clock: StillClock,
     fates: Mutex<VecDeque<(String, Fate)>>,
     bad_gets: Mutex<Vec<(String, Failure)>>,
+    bad_puts: Mutex<Option<Failure>>,
     late: Mutex<Vec<(String, Bytes, Condition)>>,
 }
 
@@ -55,6 +56,15 @@ impl Fickle {
 
     pub(crate) fn mend_gets(&self) {
         self.bad_gets.lock().unwrap().clear();
+    }
+
+    /// From now on puts fail so.
+    pub(crate) fn break_puts(&self, failure: Failure) {
+        *self.bad_puts.lock().unwrap() = Some(failure);
+    }
+
+    pub(crate) fn mend_puts(&self) {
+        *self.bad_puts.lock().unwrap() = None;
     }
 
     /// What was late comes now.
@@ -97,6 +107,9 @@ impl Bucket for Fickle {
     fn put(&self, name: &str, body: Bytes, when: Condition, call: Call) -> Result<Tag> {
         self.set_now();
         let failed = |failure| Err(BucketError::new(failure, name, "as the test wants it"));
+        if let Some(failure) = *self.bad_puts.lock().unwrap() {
+            return failed(failure);
+        }
         match self.fate(name) {
             Fate::Done => self.memory.put(name, body, when, call),
             Fate::AnswerLost => {

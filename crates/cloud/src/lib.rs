@@ -21,6 +21,7 @@ mod memory;
 mod names;
 mod pins;
 mod table;
+mod tiered;
 
 pub use bucket::{
     Bucket, BucketError, Call, Condition, Failure, Object, Part, Purpose, Result, Stat, Tag,
@@ -40,3 +41,6 @@ pub use pins::follow::{Follower, Following, Upcoming};
 pub use pins::lease::{ReaderLease, Renewal};
 pub use pins::pin::{Pin, create_checkpoint, find_checkpoint, list_pins, remove_pin};
 pub use table::{object_of, upload};
+pub use tiered::{
+    CloudDb, CloudOptions, CloudTables, LocalCopies, Prepare, TableObject, TieredMetrics,
+};

@@ -27,9 +27,9 @@ pub fn upload(home: &Home, id: TableId, body: &Bytes, purpose: Purpose) -> Resul
 }
 
 /// Reads all of a table that lies at `home`, and checks it.
-pub(crate) fn download(home: &Home, table: &Table) -> Outcome<Bytes> {
+pub(crate) fn download(home: &Home, table: &Table, purpose: Purpose) -> Outcome<Bytes> {
     let name = home.root().table(table.id);
-    let object = home.read(&name, Purpose::Tool, table.bytes)?;
+    let object = home.read(&name, purpose, table.bytes)?;
     let body =
         object.ok_or_else(|| Error::damaged(&name, "is missing, and a version names it"))?.body;
     if body.len() as u64 != table.bytes || crc32c::crc32c(&body) != table.crc32c {

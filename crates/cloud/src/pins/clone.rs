@@ -138,7 +138,7 @@ pub(crate) fn home_of(home: &Home, state: &VersionState, table: &Table) -> Optio
 }
 
 fn copy_table(from: &Home, to: &Home, table: &Table, id: TableId) -> Outcome<Table> {
-    let body = table::download(from, table)?;
+    let body = table::download(from, table, Purpose::Tool)?;
     table::upload(to, id, &body, Purpose::Tool)
 }
 

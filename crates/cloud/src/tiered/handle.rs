@@ -1,0 +1,69 @@
+//! What those who compact elsewhere need of a tiered database: where its tables lie, ids for jobs, and a way to bring in
+//! tables that have come about in the bucket.
+
+use std::sync::Arc;
+
+use siltstone::FileNumber;
+
+use super::shared::Shared;
+use crate::home::Home;
+use crate::log::record::Table;
+use crate::names::{Epoch, JobId};
+use crate::table::object_of;
+
+/// The tables of a [`CloudDb`](super::CloudDb), as they lie in the bucket.
+#[derive(Clone)]
+pub struct CloudTables {
+    pub(super) shared: Arc<Shared>,
+    pub(super) epoch: Epoch,
+}
+
+/// A table that is in the bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableObject {
+    /// Its object's name.
+    pub name: String,
+    /// What is known of it.
+    pub table: Table,
+}
+
+impl CloudTables {
+    /// Where the database lies.
+    pub fn home(&self) -> &Home {
+        &self.shared.home
+    }
+
+    /// Of all that this opening makes.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Where a table lies; `None` while it is in the folder only.
+    pub fn object_of(&self, number: FileNumber) -> Option<TableObject> {
+        let state = self.shared.state();
+        let table = state.ledger.table(number.0)?;
+        Some(TableObject { name: object_of(&self.shared.home, &state.version, &table), table })
+    }
+
+    /// A new job's id. Nothing of it is collected until [`end_job`](Self::end_job).
+    pub fn begin_job(&self) -> JobId {
+        let number = self.shared.change(|state| state.ledger.begin_job());
+        JobId { epoch: self.epoch, number }
+    }
+
+    /// The engine will know a table of a job by this number, and is about to install it. It is read from the bucket.
+    pub fn adopt(&self, number: FileNumber, table: Table) {
+        self.shared.change(|state| state.ledger.adopt(number.0, table));
+    }
+
+    /// Nothing more comes of the job; what was adopted stays.
+    pub fn end_job(&self, job: JobId) {
+        self.shared.change(|state| state.ledger.end_job(job.number));
+    }
+}
+
+impl std::fmt::Debug for CloudTables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CloudTables").field("root", self.home().root()).finish_non_exhaustive()
+    }
+}

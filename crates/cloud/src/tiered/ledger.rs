@@ -1,0 +1,310 @@
+//! What a database has changed and the bucket does not know yet: edits in the order they were told, tables that still
+//! have to go there, and how far the two are together. Knows no files, no threads and no bucket.
+//!
+//! I1: edits are committed in the order they were told, without gaps; several at once count as what they come to.
+//! I2: a commit names only tables that are uploaded, or were part of the version before it.
+//! I3: a table that came and went among edits that go together is never uploaded for their sake.
+//! I4: tables get ids when they are uploaded, and jobs when they begin, of one count. What
+//! [`keep_open_from`](Ledger::keep_open_from) says is not above any id that a later commit names.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+
+use crate::log::record::Table;
+use crate::log::version_log::Edit;
+use crate::names::TableId;
+
+/// More edits than this do not go into one record.
+const EDITS_MAX: usize = 1024;
+/// Nor more bytes of them.
+const EDIT_BYTES_MAX: usize = 8 << 20;
+
+/// A change of the set of tables, as it was told.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) payload: Bytes,
+    /// It lists all tables.
+    pub(crate) is_whole: bool,
+    pub(crate) added: Vec<u64>,
+    pub(crate) removed: Vec<u64>,
+}
+
+/// Where a table is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Journey {
+    /// It counts, and is here only.
+    Waiting,
+    /// Somebody is at it, under this id.
+    Uploading(u64),
+    /// It could not be uploaded so far; the id stays.
+    Again(u64),
+    /// It is in the bucket.
+    There(Table),
+}
+
+/// Edits that may be committed together.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) edit: Edit,
+    /// So many of the changes that were told.
+    pub(crate) changes: usize,
+}
+
+#[derive(Default)]
+pub(crate) struct Ledger {
+    /// Tables of the last version that is committed.
+    committed: BTreeMap<u64, Table>,
+    changes: VecDeque<Change>,
+    /// Tables of the version after all changes.
+    newest: BTreeSet<u64>,
+    /// Tables of some change that are not committed; they stay until then, or until no change names them.
+    journeys: BTreeMap<u64, Journey>,
+    /// In which order they are uploaded.
+    waiting: VecDeque<u64>,
+    /// Bytes of tables that wait or are being uploaded.
+    sizes: BTreeMap<u64, u64>,
+    /// Tables that no change has named yet.
+    adopted: BTreeSet<u64>,
+    /// Ids of jobs of which tables may come.
+    jobs: BTreeSet<u64>,
+    next_id: u64,
+}
+
+impl Ledger {
+    /// Of a database that has so much committed.
+    pub(crate) fn new(committed: BTreeMap<u64, Table>) -> Self {
+        let newest = committed.keys().copied().collect();
+        Ledger { committed, newest, ..Ledger::default() }
+    }
+
+    pub(crate) fn committed(&self) -> &BTreeMap<u64, Table> {
+        &self.committed
+    }
+
+    /// A table that is in the bucket, committed or not yet.
+    pub(crate) fn table(&self, number: u64) -> Option<Table> {
+        let uploaded = || match self.journeys.get(&number)? {
+            Journey::There(table) => Some(*table),
+            _ => None,
+        };
+        self.committed.get(&number).copied().or_else(uploaded)
+    }
+
+    /// The numbers of all tables that are in the bucket and may be read.
+    pub(crate) fn in_bucket(&self) -> Vec<u64> {
+        let uploaded = self.journeys.keys().filter(|number| self.table(**number).is_some());
+        self.committed.keys().chain(uploaded).copied().collect()
+    }
+
+    /// Changes that are not committed.
+    pub(crate) fn changes_waiting(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// True if the bucket knows all that the database does.
+    pub(crate) fn is_level(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// A job for somebody else begins: its id, which stays open until [`end_job`](Self::end_job).
+    pub(crate) fn begin_job(&mut self) -> u64 {
+        let id = self.new_id();
+        self.jobs.insert(id);
+        id
+    }
+
+    /// Nothing more comes of a job than what was adopted.
+    pub(crate) fn end_job(&mut self, id: u64) {
+        self.jobs.remove(&id);
+    }
+
+    fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// A table has come about in the bucket itself, and will be named under this number.
+    pub(crate) fn adopt(&mut self, number: u64, table: Table) {
+        self.journeys.insert(number, Journey::There(table));
+        self.adopted.insert(number);
+    }
+
+    /// The database has changed, durably. `size_of` tells how large a table here is.
+    pub(crate) fn tell(&mut self, change: Change, size_of: impl Fn(u64) -> u64) {
+        if change.is_whole {
+            self.newest.clear();
+        }
+        change.removed.iter().for_each(|number| {
+            self.newest.remove(number);
+        });
+        self.newest.extend(&change.added);
+        for number in &change.added {
+            self.adopted.remove(number);
+            if !self.committed.contains_key(number) && !self.journeys.contains_key(number) {
+                self.journeys.insert(*number, Journey::Waiting);
+                self.sizes.insert(*number, size_of(*number));
+                self.waiting.push_back(*number);
+            }
+        }
+        self.changes.push_back(change);
+        self.drop_needless();
+    }
+
+    /// The next table to upload, and under which id; it is the caller's until he says what became of it.
+    pub(crate) fn next_upload(&mut self) -> Option<(u64, u64)> {
+        while let Some(number) = self.waiting.pop_front() {
+            let id = match self.journeys.get(&number) {
+                Some(Journey::Waiting) => self.new_id(),
+                Some(Journey::Again(id)) => *id,
+                _ => continue,
+            };
+            self.journeys.insert(number, Journey::Uploading(id));
+            return Some((number, id));
+        }
+        None
+    }
+
+    /// It is there.
+    pub(crate) fn uploaded(&mut self, number: u64, table: Table) {
+        self.sizes.remove(&number);
+        if let Some(journey) = self.journeys.get_mut(&number) {
+            *journey = Journey::There(table);
+        }
+        self.drop_needless();
+    }
+
+    /// It is not: somebody else tries again. False if nobody needs it any more.
+    pub(crate) fn not_uploaded(&mut self, number: u64) -> bool {
+        let Some(Journey::Uploading(id)) = self.journeys.get(&number).copied() else {
+            return false;
+        };
+        self.journeys.insert(number, Journey::Again(id));
+        self.waiting.push_front(number);
+        self.drop_needless();
+        self.journeys.contains_key(&number)
+    }
+
+    /// Bytes of tables that count, and are here only.
+    pub(crate) fn bytes_waiting(&self) -> u64 {
+        self.sizes.values().sum()
+    }
+
+    /// The longest run of changes, from the first one on, of which all tables are in the bucket.
+    pub(crate) fn batch(&self) -> Option<Batch> {
+        let (mut net, mut best) = (Net::default(), None);
+        let mut bytes = 0;
+        for (place, change) in self.changes.iter().enumerate() {
+            bytes += change.payload.len();
+            // What went again is not uploaded: perhaps only many together are whole.
+            if best.is_some() && (place >= EDITS_MAX || bytes > EDIT_BYTES_MAX) {
+                break;
+            }
+            net.apply(change, &self.committed);
+            if net.added.iter().all(|number| self.is_there(*number)) {
+                best = Some((place + 1, net.clone()));
+            }
+        }
+        let (changes, net) = best?;
+        let payloads = self.changes.iter().take(changes).map(|change| change.payload.clone());
+        let added = net.added.iter().filter_map(|number| match self.journeys.get(number)? {
+            Journey::There(table) => Some((*number, *table)),
+            _ => None,
+        });
+        let edit = Edit {
+            payloads: payloads.collect(),
+            added: added.collect(),
+            removed: net.removed.into_iter().collect(),
+        };
+        Some(Batch { edit, changes })
+    }
+
+    fn is_there(&self, number: u64) -> bool {
+        matches!(self.journeys.get(&number), Some(Journey::There(_)))
+    }
+
+    /// The batch is part of the log now.
+    pub(crate) fn settle(&mut self, batch: &Batch) {
+        self.changes.drain(..batch.changes.min(self.changes.len()));
+        for number in &batch.edit.removed {
+            self.committed.remove(number);
+        }
+        for (number, table) in &batch.edit.added {
+            self.committed.insert(*number, *table);
+            self.journeys.remove(number);
+        }
+        self.drop_needless();
+    }
+
+    /// The table is gone from here, or never came about.
+    pub(crate) fn forget(&mut self, number: u64) {
+        if self.adopted.remove(&number) {
+            self.journeys.remove(&number);
+        }
+    }
+
+    /// From which id on tables and jobs may still be named.
+    pub(crate) fn keep_open_from(&self) -> u64 {
+        let ids = self.journeys.values().filter_map(|journey| match journey {
+            Journey::Waiting => None,
+            Journey::Uploading(id) | Journey::Again(id) => Some(*id),
+            Journey::There(table) => Some(match table.id {
+                TableId::Own { number, .. } => number,
+                TableId::Worked { job, .. } => job.number,
+            }),
+        });
+        ids.chain(self.jobs.first().copied()).fold(self.next_id + 1, u64::min)
+    }
+
+    /// True if a change that is not committed adds it.
+    fn is_named(&self, number: u64) -> bool {
+        self.changes.iter().any(|change| change.added.contains(&number))
+    }
+
+    /// Tables that came and went need no upload (I3): a batch that ends before they went waits for one that does not. What
+    /// is in the bucket already serves the batches in between.
+    fn drop_needless(&mut self) {
+        let is_needed = |number: &u64, journey: &Journey| match journey {
+            Journey::Waiting | Journey::Again(_) => false,
+            Journey::Uploading(_) => true,
+            Journey::There(_) => self.adopted.contains(number) || self.is_named(*number),
+        };
+        let gone = self.journeys.iter().filter(|(number, journey)| {
+            !self.newest.contains(number) && !is_needed(number, journey)
+        });
+        let gone: Vec<u64> = gone.map(|(number, _)| *number).collect();
+        for number in gone {
+            self.journeys.remove(&number);
+            self.sizes.remove(&number);
+        }
+    }
+}
+
+/// What changes come to, compared with the committed version.
+#[derive(Clone, Default)]
+struct Net {
+    added: BTreeSet<u64>,
+    removed: BTreeSet<u64>,
+}
+
+impl Net {
+    fn apply(&mut self, change: &Change, committed: &BTreeMap<u64, Table>) {
+        if change.is_whole {
+            self.added.clear();
+            self.removed = committed.keys().copied().collect();
+        }
+        for number in &change.removed {
+            if !self.added.remove(number) && committed.contains_key(number) {
+                self.removed.insert(*number);
+            }
+        }
+        for number in &change.added {
+            if !self.removed.remove(number) && !committed.contains_key(number) {
+                self.added.insert(*number);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

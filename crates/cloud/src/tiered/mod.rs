@@ -1,0 +1,137 @@
+//! A database with its log in a folder and its tables in a bucket.
+//!
+//! Writes are as fast as without a bucket: log and new tables are written to the folder. Behind that, tables are uploaded,
+//! and each change of the set of tables becomes a record of the version log, in order, as soon as the bucket has its
+//! tables. So the bucket always holds a whole version, a little behind; what is in the folder only is lost with the
+//! machine. Tables that are in the bucket need no copy here, and a folder that is lost is made anew from there.
+//!
+//! | who | does |
+//! | --- | --- |
+//! | [`store`] | what the engine calls: files here, or objects there |
+//! | [`ledger`] | what the bucket does not know yet, and what may go together |
+//! | [`lanes`] | uploads, commits |
+//! | [`room`] | lets copies go |
+//! | [`folder`] | whose folder it is |
+//! | [`handle`] | what those who compact elsewhere need |
+//! | [`open`] | brings all of it together |
+
+mod folder;
+mod handle;
+mod lanes;
+mod ledger;
+mod local;
+mod open;
+mod remote;
+mod room;
+mod shared;
+mod store;
+mod tables;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use handle::{CloudTables, TableObject};
+pub use open::CloudDb;
+use siltstone::Options;
+
+use crate::names::Token;
+
+/// How a database with its tables in a bucket is opened, beside the engine's options.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct CloudOptions {
+    /// Which tables have a copy in the folder. Default: all that fit into 8 GiB.
+    pub local: LocalCopies,
+    /// Bytes of tables that may be in the folder only. With more, flushes and merges wait, and with them, once memory is
+    /// full, writers. As long as a bucket is out of reach, this is how much can still be written. Default: 1 GiB.
+    pub bytes_waiting_max: u64,
+    /// Tables that are uploaded at once; each is in memory as a whole meanwhile. Default: 4.
+    pub uploads: usize,
+    /// How long [`CloudDb::close`] waits for what is not in the bucket yet. What is left goes there when the folder is
+    /// opened again. Default: 30 s.
+    pub close_within: Duration,
+    /// Where this owner can be reached; others see it when they take over. Default: empty.
+    pub address: String,
+    /// A whole record of the version log after so many others: who opens the database reads no more. Default: 64.
+    pub snapshot_every: u64,
+    /// Takes over a database whose folder here has been overtaken by another machine, and throws away what only the folder
+    /// knows. Default: false, an error of the kind [`Fenced`](siltstone::ErrorKind::Fenced).
+    pub discard_overtaken: bool,
+    /// By which this opening knows its own records. Default: made from the environment's seed and time.
+    pub token: Option<Token>,
+    /// Called when it is clear where tables lie, before the engine opens: for services that need to know. Default: none.
+    pub prepare: Option<Prepare>,
+}
+
+/// Amends the engine's options; see [`CloudOptions::prepare`].
+pub type Prepare = Arc<dyn Fn(&CloudTables, &mut Options) + Send + Sync>;
+
+impl fmt::Debug for CloudOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CloudOptions").field("local", &self.local).finish_non_exhaustive()
+    }
+}
+
+impl Default for CloudOptions {
+    fn default() -> Self {
+        CloudOptions {
+            local: LocalCopies::UpTo(8 << 30),
+            bytes_waiting_max: 1 << 30,
+            uploads: 4,
+            close_within: Duration::from_secs(30),
+            address: String::new(),
+            snapshot_every: 64,
+            discard_overtaken: false,
+            token: None,
+            prepare: None,
+        }
+    }
+}
+
+/// Which tables have a copy in the database's folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalCopies {
+    /// All, also those that the bucket has and the folder has not: they are fetched before the database opens. No read ever
+    /// goes to the bucket.
+    All,
+    /// The newest, up to so many bytes. Those that the bucket does not have yet stay in any case.
+    UpTo(u64),
+}
+
+/// How a database in a bucket is doing. Counts begin at its opening.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TieredMetrics {
+    /// How often the database has changed hands.
+    pub epoch: u64,
+    /// The last version that is committed.
+    pub version: u64,
+    /// Tables of that version.
+    pub tables: u64,
+    /// Their bytes.
+    pub table_bytes: u64,
+    /// Version edits that are not committed.
+    pub edits_waiting: u64,
+    /// Bytes of tables that are in the folder only.
+    pub bytes_waiting: u64,
+    /// Tables uploaded.
+    pub uploads: u64,
+    /// Their bytes.
+    pub upload_bytes: u64,
+    /// Uploads and commits that failed, and were tried again.
+    pub failures: u64,
+    /// Records of edits committed.
+    pub commits: u64,
+    /// Version edits that were in them.
+    pub edits: u64,
+    /// Flushes and merges that waited for uploads.
+    pub waits: u64,
+    /// How long, in microseconds.
+    pub wait_micros: u64,
+    /// Copies that were let go.
+    pub evicted: u64,
+}

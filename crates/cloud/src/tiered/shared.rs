@@ -1,0 +1,175 @@
+//! What the store of tables and its lanes share: the ledger behind a lock, files, the bucket, and how all is going.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use siltstone::{Db, Event, EventListener, Options, RandomAccessFile};
+
+use super::lanes::Failed;
+use super::ledger::Ledger;
+use super::local::LocalTables;
+use super::tables::OpenTables;
+use super::{CloudOptions, TieredMetrics};
+use crate::error::Error;
+use crate::home::Home;
+use crate::log::state::VersionState;
+
+/// How long waiters look away at most: nobody rings for the clock.
+const GLANCE: Duration = Duration::from_millis(20);
+
+pub(super) struct Shared {
+    pub(super) home: Home,
+    pub(super) local: LocalTables,
+    pub(super) options: CloudOptions,
+    listeners: Vec<Arc<dyn EventListener>>,
+    pub(super) open: OpenTables,
+    pub(super) counters: Counters,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+pub(super) struct State {
+    pub(super) ledger: Ledger,
+    /// The last version that is committed, for where tables lie.
+    pub(super) version: Arc<VersionState>,
+    pub(super) stopping: bool,
+    pub(super) failed: Option<Error>,
+    /// Told of a failure.
+    pub(super) db: Option<Db>,
+}
+
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) uploads: AtomicU64,
+    pub(super) upload_bytes: AtomicU64,
+    pub(super) failures: AtomicU64,
+    pub(super) commits: AtomicU64,
+    pub(super) edits: AtomicU64,
+    pub(super) waits: AtomicU64,
+    pub(super) wait_micros: AtomicU64,
+    pub(super) evicted: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn new(
+        home: Home,
+        local: LocalTables,
+        options: CloudOptions,
+        engine: &Options,
+        version: VersionState,
+    ) -> Self {
+        let state = State {
+            ledger: Ledger::new(version.tables().clone()),
+            version: Arc::new(version),
+            stopping: false,
+            failed: None,
+            db: None,
+        };
+        Shared {
+            home,
+            local,
+            options,
+            listeners: engine.listeners.clone(),
+            open: OpenTables::default(),
+            counters: Counters::default(),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing under the lock stops half way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state, and wakes whoever waits for that.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let changed = change(&mut self.state());
+        self.changed.notify_all();
+        changed
+    }
+
+    /// Waits until `ready` has something.
+    pub(super) fn wait<T>(&self, mut ready: impl FnMut(&mut State) -> Option<T>) -> T {
+        let mut state = self.state();
+        loop {
+            if let Some(done) = ready(&mut state) {
+                return done;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// As [`wait`](Self::wait), for so long at most.
+    pub(super) fn wait_within<T>(
+        &self,
+        within: Duration,
+        mut ready: impl FnMut(&mut State) -> Option<T>,
+    ) -> Option<T> {
+        let until = self.home.now().saturating_add(within);
+        let mut state = self.state();
+        loop {
+            if let Some(done) = ready(&mut state) {
+                return Some(done);
+            }
+            if self.home.now() >= until {
+                return None;
+            }
+            let (awake, _) =
+                self.changed.wait_timeout(state, GLANCE).unwrap_or_else(PoisonError::into_inner);
+            state = awake;
+        }
+    }
+
+    /// Nothing is written from now on.
+    pub(super) fn fail(&self, error: Error) {
+        let db = self.change(|state| {
+            state.failed.get_or_insert_with(|| error.clone());
+            state.db.clone()
+        });
+        if let Some(db) = db {
+            db.stop_writes(error.into());
+        }
+    }
+
+    /// Something went wrong that is tried again.
+    pub(super) fn tell(&self, failed: &Failed) {
+        let error = match failed {
+            Failed::Here(error) => error.clone(),
+            Failed::There(error) => error.clone().into(),
+        };
+        let event = Event::BackgroundError { error, retries: true };
+        self.listeners.iter().for_each(|listener| listener.on_event(&event));
+    }
+
+    /// Waits a little after a failure, unless all is about to end.
+    pub(super) fn rest(&self, pause: Duration) {
+        self.wait_within(pause, |state| state.stopping.then_some(()));
+    }
+
+    pub(super) fn metrics(&self) -> TieredMetrics {
+        let state = self.state();
+        let counters = &self.counters;
+        let read = |counter: &AtomicU64| counter.load(Relaxed);
+        TieredMetrics {
+            epoch: state.version.epoch().0,
+            version: state.version.version().0,
+            tables: state.version.tables().len() as u64,
+            table_bytes: state.version.tables().values().map(|table| table.bytes).sum(),
+            edits_waiting: state.ledger.changes_waiting() as u64,
+            bytes_waiting: state.ledger.bytes_waiting(),
+            uploads: read(&counters.uploads),
+            upload_bytes: read(&counters.upload_bytes),
+            failures: read(&counters.failures),
+            commits: read(&counters.commits),
+            edits: read(&counters.edits),
+            waits: read(&counters.waits),
+            wait_micros: read(&counters.wait_micros),
+            evicted: read(&counters.evicted),
+        }
+    }
+}
+
+/// A table's file, wherever it is.
+pub(super) type File = Arc<dyn RandomAccessFile>;

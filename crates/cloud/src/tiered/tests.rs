@@ -1,0 +1,312 @@
+//! Whole databases on a bucket in memory. Each machine is an environment of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use siltstone::{Compaction, Db, Env, ErrorKind, Options, Result};
+
+use super::{CloudDb, CloudOptions, LocalCopies};
+use crate::bucket::Failure;
+use crate::fickle::Fickle;
+use crate::home::{Home, Patience};
+use crate::log::replay::read_newest;
+use crate::names::{Root, Token};
+
+const KEYS: u32 = 3_000;
+
+struct World {
+    bucket: Arc<Fickle>,
+    home: Home,
+    tokens: std::sync::atomic::AtomicU64,
+}
+
+impl World {
+    fn new() -> Self {
+        let bucket = Arc::new(Fickle::default());
+        let patience = Patience { total: Duration::ZERO, pause: Duration::ZERO };
+        let root = Root::new("shop").unwrap();
+        let home = Home::new(bucket.clone(), root, Env::memory().clock).with_patience(patience);
+        World { bucket, home, tokens: 0.into() }
+    }
+
+    fn cloud(&self) -> CloudOptions {
+        let token = self.tokens.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        CloudOptions {
+            token: Some(Token(u128::from(token) + 1)),
+            close_within: Duration::from_secs(10),
+            ..CloudOptions::default()
+        }
+    }
+
+    fn open(&self, machine: &Env) -> Result<CloudDb> {
+        CloudDb::open(&self.home, "db", options(machine), self.cloud())
+    }
+
+    fn open_with(&self, machine: &Env, change: impl FnOnce(&mut CloudOptions)) -> Result<CloudDb> {
+        let mut cloud = self.cloud();
+        change(&mut cloud);
+        CloudDb::open(&self.home, "db", options(machine), cloud)
+    }
+}
+
+fn options(machine: &Env) -> Options {
+    Options {
+        create_if_missing: true,
+        env: machine.clone(),
+        info_log: false,
+        write_buffer_size: 16 << 10,
+        max_file_size: 8 << 10,
+        level1_bytes: 32 << 10,
+        unclamped: true,
+        compaction: Compaction::Sliced,
+        ..Options::default()
+    }
+}
+
+fn key(number: u32) -> [u8; 4] {
+    number.wrapping_mul(2_654_435_761).to_be_bytes()
+}
+
+fn load(db: &Db, round: u32) {
+    for number in 0..KEYS {
+        db.put(key(number), format!("{number} of round {round}")).unwrap();
+    }
+    db.flush().unwrap();
+}
+
+#[track_caller]
+fn check(db: &Db, round: u32) {
+    for number in 0..KEYS {
+        let value = db.get(key(number)).unwrap().expect("a value");
+        assert_eq!(value, format!("{number} of round {round}").into_bytes());
+    }
+    let mut iter = db.iter().unwrap();
+    iter.seek_to_first().unwrap();
+    let mut count = 0;
+    while iter.valid() {
+        count += 1;
+        iter.next().unwrap();
+    }
+    assert_eq!(count, KEYS);
+}
+
+fn tables_in(machine: &Env) -> usize {
+    let names = machine.file_system.list("db".as_ref()).unwrap();
+    names.iter().filter(|name| name.ends_with(".ldb")).count()
+}
+
+#[test]
+fn another_machine_opens_it_from_the_bucket_alone() {
+    let world = World::new();
+    let db = world.open(&Env::memory()).unwrap();
+    for round in 0..4 {
+        load(&db, round);
+    }
+    let before = db.cloud_metrics();
+    db.close().unwrap();
+    assert!(before.uploads > 10 && before.edits >= before.commits, "{before:?}");
+
+    let elsewhere = Env::memory();
+    let db = world.open(&elsewhere).unwrap();
+    check(&db, 3);
+    assert_eq!(db.cloud_metrics().epoch, 2);
+    load(&db, 4);
+    check(&db, 4);
+    db.close().unwrap();
+    let db = world.open(&elsewhere).unwrap();
+    check(&db, 4);
+    assert_eq!(db.cloud_metrics().uploads, 0, "nothing is uploaded twice");
+}
+
+#[test]
+fn what_the_bucket_lacks_goes_there_when_the_folder_is_opened_again() {
+    let (world, machine) = (World::new(), Env::memory());
+    let db = world.open(&machine).unwrap();
+    load(&db, 0);
+    db.wait_for_bucket(Duration::from_secs(10)).unwrap();
+    world.bucket.break_puts(Failure::Unavailable);
+    load(&db, 1);
+    check(&db, 1);
+    assert!(db.cloud_metrics().bytes_waiting > 0);
+    drop(db);
+    world.bucket.mend_puts();
+
+    let newest = read_newest(&world.home).unwrap().unwrap();
+    let db = world.open(&machine).unwrap();
+    check(&db, 1);
+    db.wait_for_bucket(Duration::from_secs(10)).unwrap();
+    assert!(db.cloud_metrics().uploads > 0);
+    assert!(read_newest(&world.home).unwrap().unwrap().state.version() > newest.state.version());
+    db.close().unwrap();
+    check(&world.open(&Env::memory()).unwrap(), 1);
+}
+
+#[test]
+fn without_local_copies_reads_go_to_the_bucket() {
+    let (world, machine) = (World::new(), Env::memory());
+    let db = world.open_with(&machine, |cloud| cloud.local = LocalCopies::UpTo(0)).unwrap();
+    for round in 0..3 {
+        load(&db, round);
+        check(&db, round);
+    }
+    db.wait_for_background().unwrap();
+    db.wait_for_bucket(Duration::from_secs(10)).unwrap();
+    check(&db, 2);
+    let evicted = db.cloud_metrics().evicted;
+    db.close().unwrap();
+    assert!(evicted > 10 && tables_in(&machine) == 0, "{evicted}, {}", tables_in(&machine));
+}
+
+#[test]
+fn with_all_copies_a_fresh_folder_gets_them_first() {
+    let (world, elsewhere) = (World::new(), Env::memory());
+    let db = world.open(&Env::memory()).unwrap();
+    load(&db, 0);
+    db.close().unwrap();
+    let db = world.open_with(&elsewhere, |cloud| cloud.local = LocalCopies::All).unwrap();
+    assert!(tables_in(&elsewhere) as u64 >= db.cloud_metrics().tables);
+    world.bucket.break_gets("", Failure::Unavailable);
+    check(&db, 0);
+}
+
+#[test]
+fn a_database_of_a_folder_becomes_the_buckets() {
+    let (world, machine) = (World::new(), Env::memory());
+    let db = Db::open("db", options(&machine)).unwrap();
+    load(&db, 0);
+    db.close().unwrap();
+    let db = world.open(&machine).unwrap();
+    check(&db, 0);
+    db.close().unwrap();
+    check(&world.open(&Env::memory()).unwrap(), 0);
+
+    let other = Env::memory();
+    load(&Db::open("db", options(&other)).unwrap(), 9);
+    let refused = world.open(&other).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    check(&Db::open("db", options(&other)).unwrap(), 9);
+}
+
+#[test]
+fn of_two_writers_the_first_is_fenced_and_its_folder_refused() {
+    let (world, first, second) = (World::new(), Env::memory(), Env::memory());
+    let old = world.open(&first).unwrap();
+    load(&old, 0);
+    old.wait_for_bucket(Duration::from_secs(10)).unwrap();
+    let new = world.open(&second).unwrap();
+    // Who is fenced may hear of it from a merge before that.
+    let _ = old.put("late", "perhaps").and_then(|()| old.flush());
+    let fenced = old.wait_for_bucket(Duration::from_secs(10)).unwrap_err();
+    assert_eq!(fenced.kind(), ErrorKind::Fenced, "{fenced}");
+    assert_eq!(old.put("later", "no").unwrap_err().kind(), ErrorKind::Fenced);
+    check_old(&old);
+    load(&new, 1);
+    assert!(old.close().is_err());
+    new.wait_for_bucket(Duration::from_secs(10)).unwrap();
+    check(&new, 1);
+    new.close().unwrap();
+
+    let refused = world.open(&first).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Fenced, "{refused}");
+    let db = world.open_with(&first, |cloud| cloud.discard_overtaken = true).unwrap();
+    check(&db, 1);
+    assert_eq!(db.get("late").unwrap(), None);
+    db.close().unwrap();
+    assert_eq!(world.open(&second).unwrap_err().kind(), ErrorKind::Fenced);
+}
+
+/// What was there goes on being read.
+fn check_old(db: &Db) {
+    assert_eq!(db.get(key(5)).unwrap().unwrap(), b"5 of round 0");
+}
+
+#[test]
+fn writers_wait_once_too_much_is_here_only() {
+    let (world, machine) = (World::new(), Env::memory());
+    let db = world.open_with(&machine, |cloud| cloud.bytes_waiting_max = 64 << 10).unwrap();
+    world.bucket.break_puts(Failure::Unavailable);
+    let db = Arc::new(db);
+    let writer = {
+        let db = Arc::clone(&db);
+        std::thread::spawn(move || (0..6).for_each(|round| load(&db, round)))
+    };
+    let mut waiting = 0;
+    for _ in 0..200 {
+        std::thread::sleep(Duration::from_millis(10));
+        let now = db.cloud_metrics().bytes_waiting;
+        if now == waiting && now > 64 << 10 {
+            break;
+        }
+        waiting = now;
+    }
+    assert!(!writer.is_finished());
+    assert!(waiting < 1 << 20, "{waiting}");
+    check_some(&db);
+    world.bucket.mend_puts();
+    writer.join().unwrap();
+    assert!(db.cloud_metrics().waits > 0);
+    check(&db, 5);
+}
+
+fn check_some(db: &Db) {
+    assert!(db.get(key(0)).unwrap().is_some());
+}
+
+#[test]
+fn lost_answers_and_whole_records_now_and_then_change_nothing() {
+    let (world, machine) = (World::new(), Env::memory());
+    let db = world.open_with(&machine, |cloud| cloud.snapshot_every = 3).unwrap();
+    for round in 0..12 {
+        world.bucket.next("v/", crate::fickle::Fate::AnswerLost);
+        world.bucket.next("s/", crate::fickle::Fate::RequestLost);
+        world.bucket.next("v/", crate::fickle::Fate::RequestLost);
+        load(&db, round);
+        db.wait_for_bucket(Duration::from_secs(10)).unwrap();
+    }
+    db.close().unwrap();
+    let replay = read_newest(&world.home).unwrap().unwrap();
+    let since = replay.state.version().0 - replay.state.base().0;
+    assert!(since <= 3, "{since}");
+    check(&world.open(&Env::memory()).unwrap(), 11);
+}
+
+#[test]
+fn a_machine_that_is_lost_leaves_a_whole_version_behind() {
+    let world = World::new();
+    let db = world.open(&Env::memory()).unwrap();
+    load(&db, 0);
+    db.wait_for_bucket(Duration::from_secs(10)).unwrap();
+    let elsewhere = Env::memory();
+    // The first one goes on for a while, as a machine does that is cut off.
+    load(&db, 1);
+    let new = world.open(&elsewhere).unwrap();
+    for number in 0..KEYS {
+        let value = String::from_utf8(new.get(key(number)).unwrap().unwrap()).unwrap();
+        assert!(value.starts_with(&format!("{number} of round ")), "{value}");
+    }
+    load(&new, 2);
+    drop(db);
+    check(&new, 2);
+}
+
+#[test]
+fn options_of_existence_count_for_the_bucket() {
+    let (world, machine) = (World::new(), Env::memory());
+    let open = |env: &Env, change: fn(&mut Options)| {
+        let mut options = options(env);
+        change(&mut options);
+        CloudDb::open(&world.home, "db", options, world.cloud())
+    };
+    let missing = open(&machine, |options| options.create_if_missing = false).unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::InvalidArgument);
+    assert!(read_newest(&world.home).unwrap().is_none(), "nothing was touched");
+    let db = open(&machine, |_| {}).unwrap();
+    load(&db, 0);
+    let locked = open(&machine, |_| {}).unwrap_err();
+    assert_eq!(locked.kind(), ErrorKind::Locked, "who has it open is not fenced: {locked}");
+    load(&db, 1);
+    db.close().unwrap();
+    let exists = open(&Env::memory(), |options| options.error_if_exists = true).unwrap_err();
+    assert_eq!(exists.kind(), ErrorKind::InvalidArgument);
+    check(&open(&machine, |options| options.create_if_missing = false).unwrap(), 1);
+}
