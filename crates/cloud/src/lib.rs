@@ -7,6 +7,7 @@
 //! Nothing here is async or speaks a network protocol; `siltstone-s3` has a [`Bucket`] that does.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod bucket;
 mod coding;
 mod collect;
@@ -42,5 +43,6 @@ pub use pins::lease::{ReaderLease, Renewal};
 pub use pins::pin::{Pin, create_checkpoint, find_checkpoint, list_pins, remove_pin};
 pub use table::{object_of, upload};
 pub use tiered::{
-    CloudDb, CloudOptions, CloudTables, LocalCopies, Prepare, TableObject, TieredMetrics,
+    CloudDb, CloudOptions, CloudTables, LocalCopies, LogArchive, Prepare, TableObject,
+    TieredMetrics,
 };

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use bytes::Bytes;
-use siltstone::{Lane, Result, Threads, fold_edits};
+use siltstone::{Lane, Result, Threads, fold_edits, oldest_log_of};
 
 use super::ledger::Batch;
 use super::room;
@@ -36,10 +36,15 @@ pub(super) fn start(
             let mut uploader = Uploader { shared: Arc::clone(shared), epoch, pause: PAUSE_MIN };
             spawn("siltstone-upload", Box::new(move || uploader.run()))?;
         }
+        if let Some(archive) = shared.archive.clone() {
+            let shared = Arc::clone(shared);
+            let run = move || archive.run().into_iter().for_each(|error| shared.fail(error));
+            spawn("siltstone-archive", Box::new(run))?;
+        }
         spawn("siltstone-commit", Box::new(move || committer.run()))
     })();
     if let Err(error) = started {
-        shared.change(|state| state.stopping = true);
+        shared.stop();
         lanes.into_iter().for_each(Lane::join);
         return Err(error);
     }
@@ -152,6 +157,11 @@ impl Committer {
             state.ledger.settle(batch);
             state.version = version;
         });
+        if let (Some(archive), Some(last)) = (&shared.archive, batch.edit.payloads.last())
+            && let Ok(Some(log)) = oldest_log_of(last)
+        {
+            archive.committed(log.0);
+        }
         shared.counters.commits.fetch_add(1, Relaxed);
         shared.counters.edits.fetch_add(batch.changes as u64, Relaxed);
         if self.log.is_snapshot_due() { self.snapshot() } else { Ok(()) }

@@ -38,6 +38,7 @@ pub use handle::{CloudTables, TableObject};
 pub use open::CloudDb;
 use siltstone::Options;
 
+pub use crate::archive::ship::LogArchive;
 use crate::names::Token;
 
 /// How a database with its tables in a bucket is opened, beside the engine's options.
@@ -54,6 +55,8 @@ pub struct CloudOptions {
     /// How long [`CloudDb::close`] waits for what is not in the bucket yet. What is left goes there when the folder is
     /// opened again. Default: 30 s.
     pub close_within: Duration,
+    /// When the write-ahead log goes to the bucket. Default: never.
+    pub log: LogArchive,
     /// Where this owner can be reached; others see it when they take over. Default: empty.
     pub address: String,
     /// A whole record of the version log after so many others: who opens the database reads no more. Default: 64.
@@ -83,6 +86,7 @@ impl Default for CloudOptions {
             bytes_waiting_max: 1 << 30,
             uploads: 4,
             close_within: Duration::from_secs(30),
+            log: LogArchive::Off,
             address: String::new(),
             snapshot_every: 64,
             discard_overtaken: false,
@@ -134,4 +138,10 @@ pub struct TieredMetrics {
     pub wait_micros: u64,
     /// Copies that were let go.
     pub evicted: u64,
+    /// Pieces of the log that were put into the bucket.
+    pub log_pieces: u64,
+    /// Their bytes.
+    pub log_bytes: u64,
+    /// Bytes of the log that are in the folder only; all of them count while the log is not archived at all.
+    pub log_lag: u64,
 }

@@ -13,7 +13,10 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use siltstone::{Db, Error, ErrorKind, FileLock, Lane, Options, Result, Site, restore_manifest};
+use siltstone::{
+    Db, Error, ErrorKind, FileLock, Lane, Options, Result, Site, fold_edits, oldest_log_of,
+    restore_manifest,
+};
 
 use super::folder::{Folder, Mark};
 use super::handle::CloudTables;
@@ -21,7 +24,10 @@ use super::lanes::{self, Committer};
 use super::local::LocalTables;
 use super::shared::Shared;
 use super::store::TieredStore;
-use super::{CloudOptions, LocalCopies, TieredMetrics, remote};
+use super::{CloudOptions, LocalCopies, LogArchive, TieredMetrics, remote};
+use crate::archive::files::ArchivedFiles;
+use crate::archive::restore::{self as archive, Archived};
+use crate::archive::ship::Archive;
 use crate::bucket::Purpose;
 use crate::home::Home;
 use crate::log::owner;
@@ -70,7 +76,8 @@ impl CloudDb {
         let claimed = Claimed::claim(home, &folder, &options, &cloud)?;
         let local = LocalTables::new(Arc::clone(fs), path);
         let state = claimed.replay.state.clone();
-        let shared = Arc::new(Shared::new(home.clone(), local, cloud, &options, state));
+        let place = (state, claimed.archive.clone());
+        let shared = Arc::new(Shared::new(home.clone(), local, cloud, &options, place));
         if shared.options.local == LocalCopies::All {
             fetch_all(&shared)?;
         }
@@ -82,6 +89,10 @@ impl CloudDb {
         // Whether it may be made was decided where the bucket was looked at, too.
         let create_if_missing = claimed.is_new || options.create_if_missing;
         let mut options = Options { table_store: Some(store), create_if_missing, ..options };
+        if let Some(archive) = &shared.archive {
+            let (inner, archive) = (Arc::clone(&options.env.file_system), Arc::clone(archive));
+            options.env.file_system = Arc::new(ArchivedFiles { inner, archive });
+        }
         if let Some(prepare) = &shared.options.prepare {
             prepare(&tables, &mut options);
         }
@@ -138,7 +149,9 @@ impl CloudDb {
     /// As for [`Db::close`], or that the bucket does not have all.
     pub fn close(self) -> Result<()> {
         let closed = self.db.clone().close();
-        let level = self.wait_for_bucket(self.shared.options.close_within);
+        let within = self.shared.options.close_within;
+        self.shared.archive.iter().for_each(|archive| archive.settle(within));
+        let level = self.wait_for_bucket(within);
         self.end();
         closed.and(level)
     }
@@ -170,10 +183,7 @@ impl std::fmt::Debug for CloudDb {
 }
 
 fn end(shared: &Shared, lanes: Vec<Box<dyn Lane>>) {
-    shared.change(|state| {
-        state.stopping = true;
-        state.db = None;
-    });
+    shared.stop();
     lanes.into_iter().for_each(Lane::join);
 }
 
@@ -187,6 +197,7 @@ fn fetch_all(shared: &Arc<Shared>) -> Result<()> {
 struct Claimed {
     log: VersionLog,
     replay: Replay,
+    archive: Option<Arc<Archive>>,
     is_new: bool,
 }
 
@@ -221,12 +232,47 @@ impl Claimed {
         if goes_on && log.epoch().0 != epoch.0 + 1 {
             return Err(overtaken(folder, log.epoch().0 - 1));
         }
+        let archived = archived(home, (&log, token), goes_on, cloud)?;
         if !goes_on && !replay.payloads.is_empty() {
-            restore_manifest(&options.env, folder.path(), &replay.payloads)?;
+            restore(home, folder, options, (&replay, archived.as_ref()))?;
         }
         folder.set_mark(&Mark { is_whole: true, epoch: log.epoch(), token, ..mark })?;
-        Ok(Claimed { log, replay, is_new })
+        let archive = archived.map(|archived| {
+            let there = archived.pieces.iter().map(|piece| (*piece, 0)).collect();
+            let (fs, owner) = (&options.env.file_system, (log.epoch(), token));
+            Arc::new(Archive::new(home, fs, owner, cloud.log, (archived.next, there)))
+        });
+        Ok(Claimed { log, replay, archive, is_new })
     }
+}
+
+/// Pieces of the log that are in the bucket, and no more can come of others. `None` if there are none, nor will be.
+fn archived(
+    home: &Home,
+    (log, token): (&VersionLog, Token),
+    goes_on: bool,
+    cloud: &CloudOptions,
+) -> Result<Option<Archived>> {
+    let will_be = cloud.log != LogArchive::Off;
+    // Who goes on has all of it here.
+    let may_be = !goes_on && !archive::list(home)?.is_empty();
+    let fence = || archive::fence(home, log.epoch(), token);
+    Ok((will_be || may_be).then(fence).transpose()?)
+}
+
+/// Makes the folder out of the bucket: logs first, for the manifest says whether there are any.
+fn restore(
+    home: &Home,
+    folder: &Folder,
+    options: &Options,
+    (replay, archived): (&Replay, Option<&Archived>),
+) -> Result<()> {
+    if let Some(archived) = archived {
+        let needed = oldest_log_of(&fold_edits(&replay.payloads)?)?.map_or(0, |log| log.0);
+        let place = (needed, &*options.env.file_system, folder.path());
+        archive::restore(home, &archived.pieces, place)?;
+    }
+    restore_manifest(&options.env, folder.path(), &replay.payloads)
 }
 
 /// Whether what is in the folder goes on; if not, the folder is made anew.

@@ -11,6 +11,7 @@ use super::ledger::Ledger;
 use super::local::LocalTables;
 use super::tables::OpenTables;
 use super::{CloudOptions, TieredMetrics};
+use crate::archive::ship::Archive;
 use crate::error::Error;
 use crate::home::Home;
 use crate::log::state::VersionState;
@@ -24,6 +25,7 @@ pub(super) struct Shared {
     pub(super) options: CloudOptions,
     listeners: Vec<Arc<dyn EventListener>>,
     pub(super) open: OpenTables,
+    pub(super) archive: Option<Arc<Archive>>,
     pub(super) counters: Counters,
     state: Mutex<State>,
     changed: Condvar,
@@ -57,7 +59,7 @@ impl Shared {
         local: LocalTables,
         options: CloudOptions,
         engine: &Options,
-        version: VersionState,
+        (version, archive): (VersionState, Option<Arc<Archive>>),
     ) -> Self {
         let state = State {
             ledger: Ledger::new(version.tables().clone()),
@@ -72,6 +74,7 @@ impl Shared {
             options,
             listeners: engine.listeners.clone(),
             open: OpenTables::default(),
+            archive,
             counters: Counters::default(),
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -133,6 +136,15 @@ impl Shared {
         }
     }
 
+    /// Tells all threads to end.
+    pub(super) fn stop(&self) {
+        self.change(|state| {
+            state.stopping = true;
+            state.db = None;
+        });
+        self.archive.iter().for_each(|archive| archive.stop());
+    }
+
     /// Something went wrong that is tried again.
     pub(super) fn tell(&self, failed: &Failed) {
         let error = match failed {
@@ -167,6 +179,9 @@ impl Shared {
             waits: read(&counters.waits),
             wait_micros: read(&counters.wait_micros),
             evicted: read(&counters.evicted),
+            log_pieces: self.archive.as_ref().map_or(0, |archive| read(&archive.pieces)),
+            log_bytes: self.archive.as_ref().map_or(0, |archive| read(&archive.bytes)),
+            log_lag: self.archive.as_ref().map_or(0, |archive| archive.lag()),
         }
     }
 }

@@ -1,0 +1,109 @@
+//! The file system that the engine gets when its log is archived: the same files, and each log's appends counted.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use siltstone::{FileLock, FileSystem, Metadata, RandomAccessFile, Result, Site, WritableFile};
+
+use super::ship::Archive;
+
+pub(crate) struct ArchivedFiles {
+    pub(crate) inner: Arc<dyn FileSystem>,
+    pub(crate) archive: Arc<Archive>,
+}
+
+impl ArchivedFiles {
+    fn watch(&self, path: &Path, file: Box<dyn WritableFile>) -> Box<dyn WritableFile> {
+        let archive = Arc::clone(&self.archive);
+        let (stream, appended) = archive.change(|progress| progress.begin(path));
+        Box::new(ArchivedLog { inner: file, archive, stream, appended })
+    }
+}
+
+impl FileSystem for ArchivedFiles {
+    fn create(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>> {
+        let file = self.inner.create(path, site)?;
+        Ok(if site == Site::WalCreate { self.watch(path, file) } else { file })
+    }
+
+    fn create_log(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>> {
+        let file = self.inner.create_log(path, site)?;
+        Ok(self.watch(path, file))
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+        self.inner.open(path)
+    }
+
+    fn metadata(&self, path: &Path) -> Result<Metadata> {
+        self.inner.metadata(path)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        self.inner.list(dir)
+    }
+
+    fn create_dir(&self, dir: &Path, site: Site) -> Result<()> {
+        self.inner.create_dir(dir, site)
+    }
+
+    fn remove_dir(&self, dir: &Path, site: Site) -> Result<()> {
+        self.inner.remove_dir(dir, site)
+    }
+
+    fn remove_file(&self, path: &Path, site: Site) -> Result<()> {
+        match self.archive.change(|progress| progress.remove(path)) {
+            true => Ok(()),
+            false => self.inner.remove_file(path, site),
+        }
+    }
+
+    fn rename(&self, from: &Path, to: &Path, site: Site) -> Result<()> {
+        self.inner.rename(from, to, site)?;
+        self.archive.change(|progress| progress.rename(from, to));
+        Ok(())
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path, site: Site) -> Result<()> {
+        self.inner.hard_link(from, to, site)
+    }
+
+    fn sync_dir(&self, dir: &Path, site: Site) -> Result<()> {
+        self.inner.sync_dir(dir, site)
+    }
+
+    fn lock(&self, path: &Path, site: Site) -> Result<Box<dyn FileLock>> {
+        self.inner.lock(path, site)
+    }
+}
+
+/// A log whose bytes go to the bucket as well.
+struct ArchivedLog {
+    inner: Box<dyn WritableFile>,
+    archive: Arc<Archive>,
+    stream: u64,
+    appended: Arc<AtomicU64>,
+}
+
+impl WritableFile for ArchivedLog {
+    fn append(&mut self, data: &[u8], site: Site) -> Result<()> {
+        self.inner.append(data, site)?;
+        self.appended.fetch_add(data.len() as u64, SeqCst);
+        self.archive.wake();
+        Ok(())
+    }
+
+    fn sync(&mut self, site: Site) -> Result<()> {
+        self.inner.sync(site)?;
+        self.archive.wait_for(self.stream, self.appended.load(SeqCst))
+    }
+
+    fn end_appends(&mut self) -> Option<Box<dyn Send>> {
+        self.inner.end_appends()
+    }
+
+    fn close(&mut self, site: Site) -> Result<()> {
+        self.inner.close(site)
+    }
+}
