@@ -44,5 +44,5 @@ pub use pins::pin::{Pin, create_checkpoint, find_checkpoint, list_pins, remove_p
 pub use table::{object_of, upload};
 pub use tiered::{
     CloudDb, CloudOptions, CloudTables, LocalCopies, LogArchive, Prepare, TableObject,
-    TieredMetrics,
+    TieredMetrics, sized_for_buckets,
 };

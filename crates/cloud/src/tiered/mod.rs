@@ -96,6 +96,35 @@ impl Default for CloudOptions {
     }
 }
 
+impl CloudOptions {
+    /// The same, with copies of other tables.
+    pub fn with_local(self, local: LocalCopies) -> Self {
+        CloudOptions { local, ..self }
+    }
+
+    /// The same, with the log archived so.
+    pub fn with_log(self, log: LogArchive) -> Self {
+        CloudOptions { log, ..self }
+    }
+}
+
+/// The engine's options with sizes that suit a bucket, where each request costs as much as a mebibyte or more: tables of 32
+/// MiB, gathered in write buffers of 16, on a first level of 64. What was not left at its default stays.
+pub fn sized_for_buckets(options: Options) -> Options {
+    let usual = Options::default();
+    let Options { write_buffer_size, max_file_size, level1_bytes, .. } = options;
+    Options {
+        write_buffer_size: if write_buffer_size == usual.write_buffer_size {
+            16 << 20
+        } else {
+            write_buffer_size
+        },
+        max_file_size: if max_file_size == usual.max_file_size { 32 << 20 } else { max_file_size },
+        level1_bytes: if level1_bytes == usual.level1_bytes { 64 << 20 } else { level1_bytes },
+        ..options
+    }
+}
+
 /// Which tables have a copy in the database's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalCopies {

@@ -1,0 +1,15 @@
+//! What databases in a bucket do, and what that costs: each measurement is one call, returns its figures, and has beside
+//! each what was wanted of it. Stores are in memory, and as slow as a [`Profile`] says, by seed.
+
+mod figure;
+mod reads;
+mod stage;
+mod trouble;
+mod writes;
+
+pub use figure::{Figure, Unit, Wanted};
+pub use reads::{reads, scans};
+pub use siltstone_s3::Profile;
+pub use stage::{Mode, Plan};
+pub use trouble::brown_out;
+pub use writes::writes;

@@ -1,0 +1,188 @@
+//! What measurements stand on: a store in memory, slow by a profile, a bucket on it for each machine, and databases in each
+//! mode.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::memory::InMemory;
+use siltstone::{Db, Env, Error, ErrorKind, Options, Result};
+use siltstone_cloud::{
+    CloudDb, CloudOptions, Home, LocalCopies, LogArchive, Root, sized_for_buckets,
+};
+use siltstone_s3::{Faults, Options as BucketOptions, Profile, S3Bucket, SlowStore};
+
+/// What is measured, and on what.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How slow the store is.
+    pub profile: Profile,
+    /// Entries of a database.
+    pub records: u64,
+    /// Bytes of a value, none of which can be compressed.
+    pub value_bytes: usize,
+    /// Runs, of which the middle one counts.
+    pub runs: u64,
+    /// Where folders of databases are made, and removed.
+    pub folder: PathBuf,
+    /// Where random numbers begin.
+    pub seed: u64,
+}
+
+/// Where a database has what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// All in a folder.
+    Local,
+    /// Tables in the bucket, the log in the folder.
+    Tiered,
+    /// The same, and the log follows within 0.1 s.
+    Archive,
+    /// Every write is in the bucket before it is acknowledged.
+    Remote,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Mode; 4] = [Mode::Local, Mode::Tiered, Mode::Archive, Mode::Remote];
+
+    /// As tables call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Local => "local",
+            Mode::Tiered => "tiered",
+            Mode::Archive => "tiered + archive",
+            Mode::Remote => "remote",
+        }
+    }
+
+    fn log(self) -> LogArchive {
+        match self {
+            Mode::Local | Mode::Tiered => LogArchive::Off,
+            Mode::Archive => LogArchive::Every(Duration::from_millis(100)),
+            Mode::Remote => LogArchive::BeforeAcknowledging { patience: Duration::from_secs(60) },
+        }
+    }
+}
+
+/// A store that machines share.
+pub(crate) struct Stage {
+    store: Arc<InMemory>,
+    plan: Plan,
+    faults: Faults,
+}
+
+/// A machine: a folder, and its way to the store.
+pub(crate) struct Machine {
+    pub(crate) bucket: Arc<S3Bucket>,
+    pub(crate) home: Home,
+    pub(crate) folder: PathBuf,
+}
+
+impl Stage {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        Stage { store: Arc::new(InMemory::new()), plan: plan.clone(), faults: Faults::default() }
+    }
+
+    pub(crate) fn with_faults(self, faults: Faults) -> Self {
+        Stage { faults, ..self }
+    }
+
+    /// A new machine, with an empty folder and counts of its own.
+    pub(crate) fn machine(&self, name: &str) -> Result<Machine> {
+        let Plan { profile, seed, .. } = self.plan;
+        let slow = SlowStore::new(self.store.clone(), profile, self.faults.clone(), seed);
+        let options = BucketOptions { seed: Some(seed), ..BucketOptions::default() };
+        let bucket = S3Bucket::over(Arc::new(slow), "", options).map_err(wrong)?;
+        let bucket = Arc::new(bucket);
+        let root = Root::new("db").map_err(wrong)?;
+        let home = Home::new(bucket.clone(), root, Env::posix().clock);
+        let folder =
+            self.plan.folder.join(format!("siltstone-lab-cloud-{name}-{}", std::process::id()));
+        remove(&folder);
+        Ok(Machine { bucket, home, folder })
+    }
+}
+
+impl Machine {
+    /// Opens the database; [`Mode::Local`] knows no bucket.
+    pub(crate) fn open(&self, mode: Mode, local: LocalCopies) -> Result<Opened> {
+        let options = Options { create_if_missing: true, info_log: false, ..Options::default() };
+        let options = sized_for_buckets(options);
+        if mode == Mode::Local {
+            return Db::open(&self.folder, options).map(Opened::Here);
+        }
+        let cloud = CloudOptions::default().with_log(mode.log()).with_local(local);
+        CloudDb::open(&self.home, &self.folder, options, cloud).map(Opened::There)
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        remove(&self.folder);
+    }
+}
+
+fn remove(folder: &PathBuf) {
+    // It may not be there; what cannot be removed is told by whoever makes it next.
+    let _ = fs::remove_dir_all(folder);
+}
+
+fn wrong(error: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::InvalidArgument, error.to_string())
+}
+
+/// An open database, wherever it is.
+pub(crate) enum Opened {
+    Here(Db),
+    There(CloudDb),
+}
+
+impl std::ops::Deref for Opened {
+    type Target = Db;
+
+    fn deref(&self) -> &Db {
+        match self {
+            Opened::Here(db) => db,
+            Opened::There(db) => db,
+        }
+    }
+}
+
+impl Opened {
+    pub(crate) fn close(self) -> Result<()> {
+        match self {
+            Opened::Here(db) => db.close(),
+            Opened::There(db) => db.close(),
+        }
+    }
+}
+
+/// Random numbers by seed (SplitMix64).
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let random = self.next().to_le_bytes();
+            chunk.copy_from_slice(&random[..chunk.len()]);
+        }
+    }
+}
+
+/// As LevelDB's benchmark has them: 16 digits.
+pub(crate) fn key(number: u64) -> String {
+    format!("{number:016}")
+}
