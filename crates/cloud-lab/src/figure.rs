@@ -34,7 +34,7 @@ impl Unit {
     /// As tables call it.
     pub fn name(self) -> &'static str {
         match self {
-            Unit::Micros => "µs",
+            Unit::Micros => "\u{b5}s",
             Unit::MegabytesPerSecond => "MB/s",
             Unit::Ratio => "ratio",
             Unit::Count => "count",

@@ -1,3 +1,5 @@
+//! A ledger that is told, uploads and commits, by hand and at random.
+
 use super::*;
 use crate::names::{Epoch, JobId};
 
