@@ -20,6 +20,7 @@ mod log;
 mod memory;
 mod names;
 mod pins;
+mod reads;
 mod table;
 
 pub use bucket::{
@@ -39,4 +40,6 @@ pub use pins::clone::{clone_database, detach, let_go};
 pub use pins::follow::{Follower, Following, Upcoming};
 pub use pins::lease::{ReaderLease, Renewal};
 pub use pins::pin::{Pin, create_checkpoint, find_checkpoint, list_pins, remove_pin};
+pub use reads::cache::{CacheOptions, CacheStats, ExtentCache};
+pub use reads::object::TableObject;
 pub use table::{object_of, upload};

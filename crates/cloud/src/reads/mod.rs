@@ -1,0 +1,4 @@
+//! Reading tables from a bucket.
+
+pub(crate) mod cache;
+pub(crate) mod object;
