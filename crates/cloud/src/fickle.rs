@@ -138,6 +138,12 @@ impl Bucket for Fickle {
 #[derive(Default)]
 pub(crate) struct StillClock(AtomicU64);
 
+impl StillClock {
+    pub(crate) fn advance(&self, ms: u64) {
+        self.0.fetch_add(ms, Relaxed);
+    }
+}
+
 impl Clock for Fickle {
     fn now(&self) -> Duration {
         Duration::from_millis(self.clock.0.load(Relaxed))

@@ -21,6 +21,7 @@ mod log;
 mod memory;
 mod names;
 mod pins;
+mod reads;
 mod table;
 mod tiered;
 
@@ -41,6 +42,11 @@ pub use pins::clone::{clone_database, detach, let_go};
 pub use pins::follow::{Follower, Following, Upcoming};
 pub use pins::lease::{ReaderLease, Renewal};
 pub use pins::pin::{Pin, create_checkpoint, find_checkpoint, list_pins, remove_pin};
+pub use reads::cache::{CacheOptions, CacheStats, ExtentCache};
+pub use reads::counters::ReadStats;
+pub use reads::object::TableObject;
+pub use reads::remote_table::RemoteTable;
+pub use reads::tables::{RemoteOptions, RemoteTables};
 pub use table::{object_of, upload};
 pub use tiered::{
     CloudDb, CloudOptions, CloudTables, LocalCopies, LogArchive, Prepare, TableObject,

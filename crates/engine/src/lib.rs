@@ -124,7 +124,7 @@ pub use db::read::snapshot::Snapshot;
 pub use db::shape::{LevelInfo, TableInfo};
 pub use env::Env;
 pub use env::clock::Clock;
-pub use env::fs::{FileLock, FileSystem, Metadata, RandomAccessFile, WritableFile};
+pub use env::fs::{Access, FileLock, FileSystem, Metadata, RandomAccessFile, WritableFile};
 pub use env::site::Site;
 pub use env::threads::{Lane, Place, Threads};
 pub use format::batch::{BatchOp, WriteBatch};

@@ -92,6 +92,20 @@ pub trait WritableFile: Send {
     fn close(&mut self, site: Site) -> Result<()>;
 }
 
+/// What a table is read for. Files that are near need not know; those that are far away read ahead by it, and tell by it
+/// what their requests were for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Access {
+    /// To open it: what lies behind the data.
+    Open,
+    /// A block for a get.
+    Get,
+    /// Blocks for a user's scan, which may end at any of them.
+    Scan,
+    /// For a merge or a check, which mostly goes on to the table's end.
+    Merge,
+}
+
 /// An open file to read at any offset, from many threads at once. It stays readable after its
 /// name is removed.
 pub trait RandomAccessFile: Send + Sync {
@@ -99,6 +113,17 @@ pub trait RandomAccessFile: Send + Sync {
     /// however large `offset` is. Bytes appended since the file was opened are seen. Where fewer bytes
     /// come than [`len`](Self::len) tells of, the caller has an error: nobody makes our files shorter.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
+
+    /// As [`read_at`](Self::read_at), by a reader of tables, which says what for.
+    fn read_for(&self, buf: &mut [u8], offset: u64, _access: Access) -> Result<usize> {
+        self.read_at(buf, offset)
+    }
+
+    /// Told of damage in bytes that were read, before it becomes an error. True if they came from a copy, which is dropped
+    /// now: to read again may bring what was written.
+    fn drop_copy(&self, _offset: u64, _len: usize) -> bool {
+        false
+    }
 
     /// The file's length when it was opened (files being read do not grow, save a live WAL).
     fn len(&self) -> u64;

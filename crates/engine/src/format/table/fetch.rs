@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::base::checksum;
 use crate::base::coding::Reader;
 use crate::base::error::{Error, Result};
-use crate::env::fs::RandomAccessFile;
+use crate::env::fs::{Access, RandomAccessFile};
 use crate::format::table::TRAILER_BYTES;
 use crate::format::table::compress;
 use crate::format::table::handle::BlockHandle;
@@ -43,7 +43,7 @@ impl From<bool> for Verify {
 pub(crate) fn fetch(
     file: &dyn RandomAccessFile,
     handle: BlockHandle,
-    verify: Verify,
+    (access, verify): (Access, Verify),
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let len = stored_bytes(file, handle)?;
@@ -52,15 +52,19 @@ pub(crate) fn fetch(
         scratch.resize(len, 0);
     }
     let stored = &mut scratch[..len];
-    let result = read_exactly(file, handle.offset, stored)
-        .and_then(|()| unpack(stored, verify, out).map_err(|error| error.at(handle.offset)));
+    let result = read_checked(file, handle.offset, (access, verify), stored).and_then(
+        |(id, content_bytes)| {
+            let content = stored.get(..content_bytes).unwrap_or_default();
+            compress::decompress(id, content, out).map_err(|error| error.at(handle.offset))
+        },
+    );
     if scratch.len() <= SCRATCH_BYTES_MAX {
         SCRATCH.set(scratch);
     }
     result.map_err(|error| error.in_file(file.path()))
 }
 
-/// Reads a block as it is stored into `out`, reusing its memory, and checks it; returns its type byte and
+/// Reads a block for a get, as it is stored, into `out`, reusing its memory, and checks it; returns its type byte and
 /// where its content lies there. Errors name file and offset.
 pub(crate) fn fetch_stored(
     file: &dyn RandomAccessFile,
@@ -72,11 +76,8 @@ pub(crate) fn fetch_stored(
     if out.len() < len {
         out.resize(len, 0);
     }
-    let stored = &mut out[..len];
-    let read = read_exactly(file, handle.offset, stored);
-    let checked =
-        read.and_then(|()| check(stored, verify).map_err(|error| error.at(handle.offset)));
-    let checked = checked.map(|(id, content)| (id, 0..content.len()));
+    let checked = read_checked(file, handle.offset, (Access::Get, verify), &mut out[..len]);
+    let checked = checked.map(|(id, content_bytes)| (id, 0..content_bytes));
     checked.map_err(|error| error.in_file(file.path()))
 }
 
@@ -90,8 +91,29 @@ fn stored_bytes(file: &dyn RandomAccessFile, handle: BlockHandle) -> Result<usiz
     })
 }
 
-fn read_exactly(file: &dyn RandomAccessFile, offset: u64, buf: &mut [u8]) -> Result<()> {
-    if file.read_at(buf, offset)? < buf.len() {
+/// Reads a stored block and checks it: its type byte, and how long its content is.
+fn read_checked(
+    file: &dyn RandomAccessFile,
+    offset: u64,
+    (access, verify): (Access, Verify),
+    stored: &mut [u8],
+) -> Result<(u8, usize)> {
+    read_exactly(file, offset, access, stored)?;
+    let mut checked = check(stored, verify).map(|(id, content)| (id, content.len()));
+    if checked.is_err() && file.drop_copy(offset, stored.len()) {
+        read_exactly(file, offset, access, stored)?;
+        checked = check(stored, verify).map(|(id, content)| (id, content.len()));
+    }
+    checked.map_err(|error| error.at(offset))
+}
+
+fn read_exactly(
+    file: &dyn RandomAccessFile,
+    offset: u64,
+    access: Access,
+    buf: &mut [u8],
+) -> Result<()> {
+    if file.read_for(buf, offset, access)? < buf.len() {
         return Err(Error::corruption("truncated block read").at(offset));
     }
     Ok(())
@@ -213,11 +235,20 @@ impl Readahead {
             self.fill(file, handle.offset, (len, wanted))
                 .map_err(|error| error.in_file(file.path()))?;
         }
+        let mut checked = self.checked(handle.offset, len);
+        if checked.is_err() && file.drop_copy(handle.offset, len) {
+            self.fill(file, handle.offset, (len, len))
+                .map_err(|error| error.in_file(file.path()))?;
+            checked = self.checked(handle.offset, len);
+        }
+        checked.map_err(|error| error.at(handle.offset).in_file(file.path()))
+    }
+
+    /// Checks a block in the buffer: its type byte, and where its content lies there.
+    fn checked(&self, offset: u64, len: usize) -> Result<(u8, Range<usize>)> {
         let truncated = || Error::corruption("truncated block read");
-        let stored = self.buffered(handle.offset, len).ok_or_else(truncated);
-        let checked = stored.and_then(|(at, stored)| Ok((at, check(stored, self.verify)?)));
-        let (at, (id, content)) =
-            checked.map_err(|error| error.at(handle.offset).in_file(file.path()))?;
+        let (at, stored) = self.buffered(offset, len).ok_or_else(truncated)?;
+        let (id, content) = check(stored, self.verify)?;
         Ok((id, at..at + content.len()))
     }
 
@@ -267,9 +298,13 @@ impl Readahead {
             self.buffer.resize(wanted, 0);
         }
         (self.start, self.filled) = (offset, 0);
-        let read = match file.read_at(&mut self.buffer[..wanted], offset) {
+        let access = match self.ahead {
+            Ahead::WhenSequential => Access::Scan,
+            Ahead::Always(_) => Access::Merge,
+        };
+        let read = match file.read_for(&mut self.buffer[..wanted], offset, access) {
             // What lies behind the block may be what cannot be read.
-            Err(_) if must < wanted => file.read_at(&mut self.buffer[..must], offset),
+            Err(_) if must < wanted => file.read_for(&mut self.buffer[..must], offset, access),
             read => read,
         };
         self.filled = read?;

@@ -2,7 +2,7 @@
 
 use crate::base::coding::Reader;
 use crate::base::error::{Error, Result};
-use crate::env::fs::RandomAccessFile;
+use crate::env::fs::{Access, RandomAccessFile};
 use crate::format::table::FILTER_PREFIX;
 use crate::format::table::block::Block;
 use crate::format::table::fetch::{self, Verify};
@@ -72,7 +72,7 @@ impl<'a> Tail<'a> {
     fn read(file: &'a dyn RandomAccessFile) -> Result<Self> {
         let start = file.len().saturating_sub(TAIL_BYTES);
         let mut bytes = vec![0; (file.len() - start) as usize];
-        let read = file.read_at(&mut bytes, start)?;
+        let read = file.read_for(&mut bytes, start, Access::Open)?;
         if read < bytes.len() {
             let message =
                 format!("file has {} bytes, expected {}", start + read as u64, file.len());
@@ -98,11 +98,13 @@ impl<'a> Tail<'a> {
 
     fn block(&self, handle: BlockHandle) -> Result<Vec<u8>> {
         let mut out = Vec::new();
-        match self.stored(handle) {
-            Some(stored) => fetch::unpack(stored, Verify::Yes, &mut out)
-                .map_err(|error| error.at(handle.offset))?,
-            None => fetch::fetch(self.file, handle, Verify::Yes, &mut out)?,
+        if let Some(stored) = self.stored(handle) {
+            match fetch::unpack(stored, Verify::Yes, &mut out) {
+                Err(_) if self.file.drop_copy(handle.offset, stored.len()) => {}
+                unpacked => return unpacked.map(|()| out).map_err(|error| error.at(handle.offset)),
+            }
         }
+        fetch::fetch(self.file, handle, (Access::Open, Verify::Yes), &mut out)?;
         Ok(out)
     }
 

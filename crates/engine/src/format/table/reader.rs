@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::key::user_key;
-use crate::env::fs::RandomAccessFile;
+use crate::env::fs::{Access, RandomAccessFile};
 use crate::format::table::block::{Block, set_key};
 use crate::format::table::cache::{Cache, CachedBlock, Shelf};
 use crate::format::table::fetch::{self, Verify};
@@ -264,7 +264,7 @@ impl Table {
         let handle = self.handle(index)?;
         self.heat.note_read();
         let mut bytes = spare::take();
-        fetch::fetch(&*self.file, handle, options.verify.into(), &mut bytes)?;
+        fetch::fetch(&*self.file, handle, (Access::Get, options.verify.into()), &mut bytes)?;
         self.keep(index, bytes, options.fill_cache)
     }
 

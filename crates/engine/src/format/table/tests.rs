@@ -28,6 +28,7 @@ use crate::format::table::iter::ScanOptions;
 use crate::format::table::reader::{GetOptions, ReadSettings, Table};
 use crate::format::table::verify::verify;
 
+mod access;
 mod ahead;
 mod heat;
 mod hostile;

@@ -11,7 +11,7 @@ use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
 use crate::base::key::{self, user_key};
-use crate::env::fs::{FileSystem, RandomAccessFile};
+use crate::env::fs::{Access, FileSystem, RandomAccessFile};
 use crate::format::table::block::Block;
 use crate::format::table::block_iter::BlockIter;
 use crate::format::table::cache::CachedBlock;
@@ -206,7 +206,7 @@ fn read_index(file: &dyn RandomAccessFile, order: &InternalOrder) -> Result<Inde
     let read = file.read_at(&mut footer, file.len().saturating_sub(FOOTER_BYTES as u64))?;
     let footer = Footer::decode(footer.get(..read).unwrap_or_default())?;
     let mut bytes = Vec::new();
-    fetch(file, footer.index, Verify::Yes, &mut bytes)?;
+    fetch(file, footer.index, (Access::Open, Verify::Yes), &mut bytes)?;
     Index::parse(bytes, order, file.len())
 }
 

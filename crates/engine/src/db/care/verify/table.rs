@@ -8,7 +8,7 @@ use crate::base::coding::Reader;
 use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
 use crate::base::key::{InternalKey, SEQNO_MAX, SeqNo};
-use crate::env::fs::RandomAccessFile;
+use crate::env::fs::{Access, RandomAccessFile};
 use crate::format::filename::FileNumber;
 use crate::format::table::block::Block;
 use crate::format::table::fetch::{Verify, fetch};
@@ -80,7 +80,8 @@ fn check_frame(file: &dyn RandomAccessFile) -> Result<()> {
         return Err(Error::corruption("footer has bytes set that mean nothing").at(footer_at));
     }
     let mut bytes = Vec::new();
-    fetch(file, footer.metaindex, Verify::Yes, &mut bytes)?;
+    let how = (Access::Open, Verify::Yes);
+    fetch(file, footer.metaindex, how, &mut bytes)?;
     let mut handles = Vec::new();
     let metaindex = Block::new(bytes).and_then(|block| {
         block.for_each(|_, value| {
@@ -90,7 +91,7 @@ fn check_frame(file: &dyn RandomAccessFile) -> Result<()> {
     });
     metaindex.map_err(|error| error.at(footer.metaindex.offset))?;
     let mut bytes = Vec::new();
-    handles.into_iter().try_for_each(|handle| fetch(file, handle, Verify::Yes, &mut bytes))
+    handles.into_iter().try_for_each(|handle| fetch(file, handle, how, &mut bytes))
 }
 
 fn check_bounds(table: &Arc<Table>, meta: &TableMeta) -> Result<()> {

@@ -1,0 +1,119 @@
+//! Opening a table: what lies behind its data is brought in one piece, and let go of once the table is read. Also who brings
+//! a table near before it is opened.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use bytes::Bytes;
+use siltstone::{Access, Result};
+
+use super::cache::Fill;
+use super::counters::add;
+use super::remote_table::{Core, Found};
+use super::tail::{TAIL_BYTES_KEPT, TAIL_BYTES_MAX, TAIL_BYTES_MIN};
+use crate::bucket::Purpose;
+
+/// Warming a table gets so much at a time.
+const WARM_BYTES: u32 = 8 << 20;
+
+impl Core {
+    /// Brings what tables usually need when they are opened.
+    pub(super) fn load_usual_tail(self: &Arc<Self>, purpose: Purpose) -> Result<()> {
+        self.tail().purpose = purpose;
+        let start = self.object.bytes - self.shared.tails.guess(self.object.bytes);
+        let found = self.load_tail(self.shared.extents.start(self.shared.extents.at(start)))?;
+        let counters = &self.shared.counters;
+        add(&counters.opened, 1);
+        add(&counters.opened_near, u64::from(found == Found::Near));
+        Ok(())
+    }
+
+    /// Whoever opens the table needs it from `from` on. If that is before the tail, it is got with what probably lies before it.
+    pub(super) fn go_on_opening(self: &Arc<Self>, from: u64) -> Result<()> {
+        let (bytes, extents) = (self.object.bytes, self.shared.extents);
+        let needed = bytes.saturating_sub(from);
+        if needed > TAIL_BYTES_MIN {
+            self.shared.tails.note(bytes, needed);
+        }
+        if from >= self.tail_start.load(Relaxed) {
+            return Ok(());
+        }
+        add(&self.shared.counters.tails_too_short, 1);
+        // The index is read first, and about as much again lies before it: a filter.
+        let twice = extents.at(bytes.saturating_sub(needed.saturating_mul(2)));
+        let once = extents.at(from);
+        let tail = extents.at(self.tail_start.load(Relaxed));
+        let is_cached = (once..tail).all(|extent| self.is_cached(extent));
+        let start = extents.start(if is_cached { once } else { twice });
+        // Longer ones come as they are read.
+        if bytes - start <= TAIL_BYTES_MAX {
+            self.load_tail(start)?;
+        }
+        Ok(())
+    }
+
+    /// Has the tail begin at `start`, or before.
+    fn load_tail(self: &Arc<Self>, start: u64) -> Result<Found> {
+        let (old_start, old) = {
+            let tail = self.tail();
+            (tail.start, tail.bytes.clone())
+        };
+        let Some(more) = old_start.checked_sub(start).filter(|more| *more > 0) else {
+            return Ok(Found::Near);
+        };
+        let mut bytes = vec![0; more as usize];
+        let found = self.fill(&mut bytes, start, Access::Open)?;
+        bytes.extend_from_slice(&old);
+        let mut tail = self.tail();
+        if start < tail.start {
+            (tail.start, tail.bytes) = (start, Bytes::from(bytes));
+            self.tail_start.store(start, Relaxed);
+        }
+        Ok(found)
+    }
+
+    /// The table is read: index and filter are in its reader's hands.
+    pub(super) fn end_opening(&self) {
+        let kept_from = self.object.bytes.saturating_sub(TAIL_BYTES_KEPT);
+        if self.tail_start.load(Relaxed) < kept_from {
+            let mut tail = self.tail();
+            tail.trim();
+            self.tail_start.store(tail.start, Relaxed);
+        }
+    }
+
+    /// Brings the first bytes into the cache, if there is one.
+    pub(super) fn warm(self: &Arc<Self>, front_bytes: u64) -> Result<()> {
+        let Some(cache) = &self.shared.cache else { return Ok(()) };
+        let extents = self.shared.extents;
+        let end = extents.span(&(0..front_bytes.min(self.object.bytes))).end;
+        let mut next = 0;
+        while next < end {
+            let to = end.min(next + WARM_BYTES / extents.bytes());
+            next = match self.is_cached(next) {
+                true => next + 1,
+                false => match self.get_once(next, next..to, Access::Open)? {
+                    Some((got, _)) => {
+                        // Nobody waits for it, so the disk may take its time.
+                        cache.settle();
+                        got.end.max(next + 1)
+                    }
+                    None => next,
+                },
+            };
+        }
+        Ok(())
+    }
+
+    /// Puts what is known of the table's end into the cache.
+    pub(super) fn keep_end(&self, end: &Bytes) {
+        let extents = self.shared.extents;
+        let Some(start) = self.object.bytes.checked_sub(end.len() as u64) else { return };
+        let first = extents.span(&(0..start)).end;
+        let from = (extents.start(first) - start) as usize;
+        if from < end.len() {
+            let all = first..extents.span(&(0..self.object.bytes)).end;
+            self.keep(&all, &end.slice(from..), Fill::Wanted);
+        }
+    }
+}
