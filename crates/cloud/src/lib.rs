@@ -22,6 +22,7 @@ mod memory;
 mod names;
 mod pins;
 mod reads;
+mod replica;
 mod table;
 mod tiered;
 
@@ -47,8 +48,9 @@ pub use reads::counters::ReadStats;
 pub use reads::object::TableObject;
 pub use reads::remote_table::RemoteTable;
 pub use reads::tables::{RemoteOptions, RemoteTables};
+pub use replica::{Replica, ReplicaOptions};
 pub use table::{object_of, upload};
 pub use tiered::{
-    CloudDb, CloudOptions, CloudTables, LocalCopies, LogArchive, Prepare, TableObject,
-    TieredMetrics, sized_for_buckets,
+    CloudDb, CloudOptions, CloudTables, LocalCopies, LogArchive, Prepare, TieredMetrics,
+    sized_for_buckets,
 };

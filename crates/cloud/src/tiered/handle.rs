@@ -5,26 +5,18 @@ use std::sync::Arc;
 
 use siltstone::FileNumber;
 
+use super::remote;
 use super::shared::Shared;
 use crate::home::Home;
 use crate::log::record::Table;
 use crate::names::{Epoch, JobId};
-use crate::table::object_of;
+use crate::reads::object::TableObject;
 
 /// The tables of a [`CloudDb`](super::CloudDb), as they lie in the bucket.
 #[derive(Clone)]
 pub struct CloudTables {
     pub(super) shared: Arc<Shared>,
     pub(super) epoch: Epoch,
-}
-
-/// A table that is in the bucket.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableObject {
-    /// Its object's name.
-    pub name: String,
-    /// What is known of it.
-    pub table: Table,
 }
 
 impl CloudTables {
@@ -40,9 +32,7 @@ impl CloudTables {
 
     /// Where a table lies; `None` while it is in the folder only.
     pub fn object_of(&self, number: FileNumber) -> Option<TableObject> {
-        let state = self.shared.state();
-        let table = state.ledger.table(number.0)?;
-        Some(TableObject { name: object_of(&self.shared.home, &state.version, &table), table })
+        remote::object_of(&self.shared, number.0)
     }
 
     /// A new job's id. Nothing of it is collected until [`end_job`](Self::end_job).

@@ -12,8 +12,10 @@ use super::room;
 use super::shared::Shared;
 use crate::bucket::Purpose;
 use crate::error::{Error, ErrorKind, Outcome};
+use crate::log::record::Table;
 use crate::log::version_log::VersionLog;
 use crate::names::{Epoch, TableId, VersionNumber};
+use crate::reads::object::TableObject;
 use crate::table;
 
 const PAUSE_MIN: Duration = Duration::from_millis(50);
@@ -75,7 +77,10 @@ impl Uploader {
         let shared = &self.shared;
         let id = TableId::Own { epoch: self.epoch, number: id };
         let uploaded = shared.local.read(number).map_err(Failed::Here).and_then(|body| {
-            table::upload(&shared.home, id, &body, Purpose::Flush).map_err(Failed::There)
+            let table = table::upload(&shared.home, id, &body, Purpose::Flush);
+            let table = table.map_err(Failed::There)?;
+            keep_end(shared, &table, &body);
+            Ok(table)
         });
         match uploaded {
             Ok(table) => {
@@ -101,6 +106,15 @@ impl Uploader {
             }
         }
     }
+}
+
+/// When the file is gone, the table can be opened without a request.
+fn keep_end(shared: &Shared, table: &Table, body: &Bytes) {
+    let name = shared.home.root().table(table.id);
+    let object = TableObject { name, bytes: table.bytes, crc32c: table.crc32c };
+    let from = table.bytes - shared.tables.end_bytes(table.bytes).min(table.bytes);
+    // Without it, a request more.
+    let _ = shared.tables.keep_end(&object, &body.slice(from as usize..));
 }
 
 /// Why a table did not get to the bucket.

@@ -34,12 +34,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use handle::{CloudTables, TableObject};
+pub use handle::CloudTables;
 pub use open::CloudDb;
 use siltstone::Options;
 
 pub use crate::archive::ship::LogArchive;
 use crate::names::Token;
+use crate::reads::tables::RemoteOptions;
 
 /// How a database with its tables in a bucket is opened, beside the engine's options.
 #[derive(Clone)]
@@ -55,6 +56,8 @@ pub struct CloudOptions {
     /// How long [`CloudDb::close`] waits for what is not in the bucket yet. What is left goes there when the folder is
     /// opened again. Default: 30 s.
     pub close_within: Duration,
+    /// How tables are read that have no copy here, and where what was read is kept. Default: nowhere.
+    pub reads: RemoteOptions,
     /// When the write-ahead log goes to the bucket. Default: never.
     pub log: LogArchive,
     /// Where this owner can be reached; others see it when they take over. Default: empty.
@@ -86,6 +89,7 @@ impl Default for CloudOptions {
             bytes_waiting_max: 1 << 30,
             uploads: 4,
             close_within: Duration::from_secs(30),
+            reads: RemoteOptions::default(),
             log: LogArchive::Off,
             address: String::new(),
             snapshot_every: 64,
@@ -100,6 +104,11 @@ impl CloudOptions {
     /// The same, with copies of other tables.
     pub fn with_local(self, local: LocalCopies) -> Self {
         CloudOptions { local, ..self }
+    }
+
+    /// The same, reading so.
+    pub fn with_reads(self, reads: RemoteOptions) -> Self {
+        CloudOptions { reads, ..self }
     }
 
     /// The same, with the log archived so.

@@ -35,6 +35,7 @@ use crate::log::record::Kind;
 use crate::log::replay::{self, Replay};
 use crate::log::version_log::{Opening, VersionLog};
 use crate::names::{Epoch, Token};
+use crate::reads::counters::ReadStats;
 
 /// Held while the folder is in use: who does not get it must not claim the database from who has it.
 const LOCK: &str = "CLOUD.lock";
@@ -77,7 +78,7 @@ impl CloudDb {
         let local = LocalTables::new(Arc::clone(fs), path);
         let state = claimed.replay.state.clone();
         let place = (state, claimed.archive.clone());
-        let shared = Arc::new(Shared::new(home.clone(), local, cloud, &options, place));
+        let shared = Arc::new(Shared::new(home.clone(), local, cloud, &options, place)?);
         if shared.options.local == LocalCopies::All {
             fetch_all(&shared)?;
         }
@@ -134,6 +135,11 @@ impl CloudDb {
     /// How its tables and versions are getting to the bucket.
     pub fn cloud_metrics(&self) -> TieredMetrics {
         self.shared.metrics()
+    }
+
+    /// What reads from the bucket have cost.
+    pub fn read_stats(&self) -> ReadStats {
+        self.shared.tables.stats()
     }
 
     /// Where it lies.

@@ -1,63 +1,33 @@
 //! Tables of the committed version, read from the bucket.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use siltstone::{Error, ErrorKind, RandomAccessFile, Result, Site};
+use siltstone::{Result, Site};
 
 use super::shared::{File, Shared};
-use crate::bucket::{Call, Part, Purpose};
-use crate::home::Home;
+use crate::bucket::Purpose;
 use crate::pins::clone::home_of;
-use crate::table::{download, object_of};
+use crate::reads::object::TableObject;
+use crate::table::download;
 
 /// A table that is in the bucket; `None` if the committed version has none of this number, and none was adopted.
 pub(super) fn open(shared: &Arc<Shared>, number: u64) -> Result<Option<File>> {
-    let found = {
-        let state = shared.state();
-        let table = state.ledger.table(number);
-        table.map(|table| (object_of(&shared.home, &state.version, &table), table.bytes))
-    };
-    Ok(found.map(|(name, bytes)| {
-        let path = PathBuf::from(&name);
-        Arc::new(RemoteFile { home: shared.home.clone(), name, bytes, path }) as File
-    }))
+    let Some(object) = object_of(shared, number) else { return Ok(None) };
+    Ok(Some(shared.tables.open(&object, Purpose::Get)? as File))
 }
 
-/// The table is needed no more.
-pub(super) fn forget(_shared: &Shared, _number: u64) {}
-
-struct RemoteFile {
-    home: Home,
-    name: String,
-    bytes: u64,
-    path: PathBuf,
+/// The table is needed no more: nor is what is cached of it.
+pub(super) fn forget(shared: &Shared, number: u64) {
+    if let (Some(cache), Some(object)) = (shared.tables.cache(), object_of(shared, number)) {
+        cache.forget(&object);
+    }
 }
 
-impl RandomAccessFile for RemoteFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        let len = (buf.len() as u64).min(self.bytes.saturating_sub(offset));
-        if len == 0 {
-            return Ok(0);
-        }
-        let part = Part::Range { offset, len };
-        let got = self.home.bucket().get(&self.name, part, Call::new(Purpose::Get));
-        let object = got.map_err(|failed| Error::from(crate::error::Error::from(failed)))?;
-        if object.bytes != self.bytes || object.body.len() as u64 != len {
-            let message = format!("has {} bytes, expected {}", object.bytes, self.bytes);
-            return Err(Error::new(ErrorKind::Corruption, message).at(offset).in_file(&self.path));
-        }
-        buf[..object.body.len()].copy_from_slice(&object.body);
-        Ok(object.body.len())
-    }
-
-    fn len(&self) -> u64 {
-        self.bytes
-    }
-
-    fn path(&self) -> &Path {
-        &self.path
-    }
+/// Where a table lies, if it is in the bucket.
+pub(super) fn object_of(shared: &Shared, number: u64) -> Option<TableObject> {
+    let state = shared.state();
+    let table = state.ledger.table(number)?;
+    Some(TableObject::of(&shared.home, &state.version, &table))
 }
 
 /// Makes a copy of a table in the folder, unless there is one.

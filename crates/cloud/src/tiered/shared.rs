@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use siltstone::{Db, Event, EventListener, Options, RandomAccessFile};
+use siltstone::{Db, Event, EventListener, Options, RandomAccessFile, Result};
 
 use super::lanes::Failed;
 use super::ledger::Ledger;
@@ -15,6 +15,7 @@ use crate::archive::ship::Archive;
 use crate::error::Error;
 use crate::home::Home;
 use crate::log::state::VersionState;
+use crate::reads::tables::RemoteTables;
 
 /// How long waiters look away at most: nobody rings for the clock.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -25,6 +26,7 @@ pub(super) struct Shared {
     pub(super) options: CloudOptions,
     listeners: Vec<Arc<dyn EventListener>>,
     pub(super) open: OpenTables,
+    pub(super) tables: RemoteTables,
     pub(super) archive: Option<Arc<Archive>>,
     pub(super) counters: Counters,
     state: Mutex<State>,
@@ -60,7 +62,7 @@ impl Shared {
         options: CloudOptions,
         engine: &Options,
         (version, archive): (VersionState, Option<Arc<Archive>>),
-    ) -> Self {
+    ) -> Result<Self> {
         let state = State {
             ledger: Ledger::new(version.tables().clone()),
             version: Arc::new(version),
@@ -68,7 +70,9 @@ impl Shared {
             failed: None,
             db: None,
         };
-        Shared {
+        let tables = RemoteTables::new(Arc::clone(home.bucket()), options.reads.clone())?;
+        Ok(Shared {
+            tables,
             home,
             local,
             options,
@@ -78,7 +82,7 @@ impl Shared {
             counters: Counters::default(),
             state: Mutex::new(state),
             changed: Condvar::new(),
-        }
+        })
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {

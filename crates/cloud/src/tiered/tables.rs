@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
-use siltstone::{RandomAccessFile, Result};
+use siltstone::{Access, RandomAccessFile, Result};
 
 use super::shared::File;
 
@@ -25,6 +25,14 @@ impl OpenTable {
 impl RandomAccessFile for OpenTable {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         self.file().read_at(buf, offset)
+    }
+
+    fn read_for(&self, buf: &mut [u8], offset: u64, access: Access) -> Result<usize> {
+        self.file().read_for(buf, offset, access)
+    }
+
+    fn drop_copy(&self, offset: u64, len: usize) -> bool {
+        self.file().drop_copy(offset, len)
     }
 
     fn len(&self) -> u64 {

@@ -1,0 +1,357 @@
+//! Reading a database in a bucket without owning it: one version, or one after the other as they come.
+//!
+//! Nothing is written to a folder: manifests lie in memory, tables in the bucket and in a cache of it. What reads were begun
+//! on stays as it is; who asks again is given the newest version that the replica has.
+//!
+//! I1: a version is shown once its new tables are open. So the first reads after a switch cost what those before did.
+//! I2: a replica that follows has a lease for the oldest version that somebody still reads. One that does not has none:
+//! its tables stay for as long as collectors let pass, an hour unless they were told otherwise.
+
+mod store;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use siltstone::{
+    Db, Env, Error as EngineError, ErrorKind as EngineKind, FileSystem, Lane, Options, Result,
+    Site, fold_edits, oldest_log_of, restore_manifest,
+};
+
+use crate::archive::restore as archive;
+use crate::bucket::Purpose;
+use crate::error::{Error, ErrorKind};
+use crate::home::Home;
+use crate::log::replay::{self, Replay, read_newest};
+use crate::log::state::VersionState;
+use crate::names::{Token, VersionNumber};
+use crate::pins::follow::{Follower, Following};
+use crate::reads::tables::{RemoteOptions, RemoteTables};
+use store::BucketTables;
+
+/// The folder's name in memory.
+const FOLDER: &str = "replica";
+/// How long the thread that follows looks away from the end at most.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// How a replica reads.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ReplicaOptions {
+    /// How tables are read, and where what was read is kept. Default: nowhere.
+    pub reads: RemoteOptions,
+    /// Shows what is in the archived log as well, as of the moment when a version is opened. Default: true.
+    pub with_log: bool,
+    /// By which its leases are known. Default: made from the environment's seed and time.
+    pub token: Option<Token>,
+}
+
+impl Default for ReplicaOptions {
+    fn default() -> Self {
+        ReplicaOptions { reads: RemoteOptions::default(), with_log: true, token: None }
+    }
+}
+
+impl fmt::Debug for ReplicaOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplicaOptions").field("with_log", &self.with_log).finish_non_exhaustive()
+    }
+}
+
+/// A database in a bucket, to be read.
+pub struct Replica {
+    shared: Arc<Shared>,
+    lane: Option<Box<dyn Lane>>,
+}
+
+struct Shared {
+    home: Home,
+    engine: Options,
+    options: ReplicaOptions,
+    tables: Arc<RemoteTables>,
+    state: Mutex<State>,
+}
+
+struct State {
+    current: Arc<Db>,
+    version: VersionNumber,
+    /// What makes up the current version, for the next.
+    edits: Vec<Bytes>,
+    /// Versions that somebody may still read.
+    older: Vec<(VersionNumber, Weak<Db>)>,
+    switches: u64,
+    failed: Option<Error>,
+    stopping: bool,
+}
+
+impl Replica {
+    /// Opens the newest version, and stays there. Some three requests, and one for each record since the last whole one.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidArgument`](EngineKind::InvalidArgument) if there is no database; those of the bucket, and of
+    /// [`Db::open_read_only`].
+    pub fn open(home: &Home, engine: Options, options: ReplicaOptions) -> Result<Self> {
+        let replay = read_newest(home)?.ok_or_else(|| none(home))?;
+        let shared = Shared::open(home, engine, options, replay)?;
+        Ok(Replica { shared: Arc::new(shared), lane: None })
+    }
+
+    /// Opens the newest version, and follows the log from there, with a thread and a lease of its own.
+    ///
+    /// # Errors
+    ///
+    /// As for [`open`](Self::open).
+    pub fn follow(
+        home: &Home,
+        engine: Options,
+        options: ReplicaOptions,
+        following: Following,
+    ) -> Result<Self> {
+        let threads = Arc::clone(&engine.env.threads);
+        let token = options.token.unwrap_or_else(|| token(&engine.env));
+        let (follower, replay) = Follower::start(home, following, token).map_err(|error| {
+            if error.kind() == ErrorKind::Gone { none(home) } else { error.into() }
+        })?;
+        let shared = Arc::new(Shared::open(home, engine, options, replay)?);
+        let mut track = Track { shared: Arc::clone(&shared), follower, following, token };
+        let lane = threads.spawn("siltstone-follow", Box::new(move || track.run()))?;
+        Ok(Replica { shared, lane: Some(lane) })
+    }
+
+    /// The newest version that is here, to be read. It stays as it is for as long as it is held.
+    pub fn db(&self) -> Arc<Db> {
+        Arc::clone(&self.shared.state().current)
+    }
+
+    /// Which one that is.
+    pub fn version(&self) -> u64 {
+        self.shared.state().version.0
+    }
+
+    /// How often it has gone on.
+    pub fn switches(&self) -> u64 {
+        self.shared.state().switches
+    }
+
+    /// Why it follows no more, if it does not. Reads go on.
+    pub fn failure(&self) -> Option<Error> {
+        self.shared.state().failed.clone()
+    }
+
+    /// What its reads have cost.
+    pub fn tables(&self) -> &RemoteTables {
+        &self.shared.tables
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.shared.state().stopping = true;
+        self.lane.take().into_iter().for_each(Lane::join);
+    }
+}
+
+impl fmt::Debug for Replica {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replica").field("version", &self.version()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn open(home: &Home, engine: Options, options: ReplicaOptions, replay: Replay) -> Result<Self> {
+        let tables = RemoteTables::new(Arc::clone(home.bucket()), options.reads.clone())?;
+        let tables = Arc::new(tables);
+        let (version, edits) = (replay.state.version(), replay.payloads);
+        let source = Source { home, engine: &engine, with_log: options.with_log, tables: &tables };
+        let current = Arc::new(source.open(&replay.state, &edits)?);
+        let state = State {
+            current,
+            version,
+            edits,
+            older: Vec::new(),
+            switches: 0,
+            failed: None,
+            stopping: false,
+        };
+        let home = home.clone();
+        Ok(Shared { home, engine, options, tables, state: Mutex::new(state) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing under the lock stops half way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows a version.
+    fn show(&self, state: &VersionState, edits: Vec<Bytes>) -> Result<()> {
+        let (home, engine, with_log) = (&self.home, &self.engine, self.options.with_log);
+        let source = Source { home, engine, with_log, tables: &self.tables };
+        let db = Arc::new(source.open(state, &edits)?);
+        let mut shown = self.state();
+        let old = std::mem::replace(&mut shown.current, db);
+        let version = std::mem::replace(&mut shown.version, state.version());
+        shown.older.push((version, Arc::downgrade(&old)));
+        shown.older.retain(|(_, db)| db.strong_count() > 0);
+        shown.edits = edits;
+        shown.switches += 1;
+        drop(shown);
+        drop(old);
+        Ok(())
+    }
+
+    /// The oldest version that somebody may be reading.
+    fn oldest(&self) -> VersionNumber {
+        let mut state = self.state();
+        state.older.retain(|(_, db)| db.strong_count() > 0);
+        state.older.iter().map(|(version, _)| *version).fold(state.version, VersionNumber::min)
+    }
+}
+
+/// What versions are opened from.
+struct Source<'a> {
+    home: &'a Home,
+    engine: &'a Options,
+    with_log: bool,
+    tables: &'a Arc<RemoteTables>,
+}
+
+impl Source<'_> {
+    fn open(&self, state: &VersionState, edits: &[Bytes]) -> Result<Db> {
+        if edits.is_empty() {
+            return Err(none(self.home));
+        }
+        let logs = if self.with_log { self.logs(state, edits)? } else { None };
+        let file_system = logs.map_or_else(empty_folder, Ok)?;
+        let env = Env { file_system, ..self.engine.env.clone() };
+        restore_manifest(&env, FOLDER, edits)?;
+        let store = BucketTables::new(self.home, state, self.tables);
+        store.open_all()?;
+        let table_store = Some(Arc::new(store) as Arc<dyn siltstone::TableStore>);
+        let options = Options { env, table_store, info_log: false, ..self.engine.clone() };
+        Db::open_read_only(FOLDER, options)
+    }
+
+    /// What of the archived log comes behind a version, in a folder; `None` if that is not sure: once there is a later
+    /// version, its owner may have removed a part of it.
+    fn logs(&self, state: &VersionState, edits: &[Bytes]) -> Result<Option<Arc<dyn FileSystem>>> {
+        let file_system = empty_folder()?;
+        let pieces = archive::list(self.home)?;
+        let needed = oldest_log_of(&fold_edits(edits)?)?.map_or(0, |log| log.0);
+        let place = (needed, &*file_system, FOLDER.as_ref());
+        let restored = archive::restore(self.home, &pieces, place);
+        if replay::fetch(self.home, state.version().next(), Purpose::Replica)?.is_some() {
+            return Ok(None);
+        }
+        restored.map(|()| Some(file_system))
+    }
+}
+
+/// In memory.
+fn empty_folder() -> Result<Arc<dyn FileSystem>> {
+    let file_system = Env::memory().file_system;
+    file_system.create_dir(FOLDER.as_ref(), Site::DbDirCreate)?;
+    Ok(file_system)
+}
+
+fn none(home: &Home) -> EngineError {
+    let message = format!("there is no database at {:?} of the bucket", home.root().as_str());
+    EngineError::new(EngineKind::InvalidArgument, message)
+}
+
+fn token(env: &Env) -> Token {
+    Token(u128::from(env.seed) << 64 | u128::from(env.clock.wall_micros()))
+}
+
+/// Follows the log: the thread's work.
+struct Track {
+    shared: Arc<Shared>,
+    follower: Follower,
+    following: Following,
+    token: Token,
+}
+
+impl Track {
+    fn run(&mut self) {
+        while !self.shared.state().stopping {
+            match self.step() {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(error) if is_passing(error.kind()) => {}
+                Err(error) => {
+                    self.shared.state().failed = Some(error);
+                    return;
+                }
+            }
+            self.rest();
+        }
+    }
+
+    /// True if there may be more at once.
+    fn step(&mut self) -> std::result::Result<bool, Error> {
+        if self.follower.lease().due_in().is_zero() {
+            self.token = Token(self.token.0.wrapping_add(1));
+            match self.follower.renew(self.shared.oldest(), self.token) {
+                Err(error) if error.kind() == ErrorKind::Gone => return self.start_again(),
+                renewed => renewed?,
+            };
+        }
+        let Some(upcoming) = self.follower.probe()? else { return Ok(false) };
+        let edits = {
+            let mut edits =
+                if upcoming.is_whole { Vec::new() } else { self.shared.state().edits.clone() };
+            edits.extend(upcoming.payloads.iter().cloned());
+            edits
+        };
+        let (state, edits) = (upcoming.state.clone(), folded(&self.shared.home, edits)?);
+        self.show(&state, edits)?;
+        self.follower.switch(upcoming);
+        Ok(true)
+    }
+
+    /// A collector has passed while the lease was over.
+    fn start_again(&mut self) -> std::result::Result<bool, Error> {
+        let token = Token(self.token.0.wrapping_add(1 << 32));
+        let (follower, replay) = Follower::start(&self.shared.home, self.following, token)?;
+        (self.follower, self.token) = (follower, token);
+        self.show(&replay.state, replay.payloads)?;
+        Ok(true)
+    }
+
+    fn show(&self, state: &VersionState, edits: Vec<Bytes>) -> std::result::Result<(), Error> {
+        self.shared.show(state, edits).map_err(|error| {
+            let kind = match error.kind() {
+                EngineKind::Corruption => ErrorKind::Damaged,
+                EngineKind::Incompatible | EngineKind::InvalidArgument => ErrorKind::Misuse,
+                _ => ErrorKind::Unavailable,
+            };
+            Error::new(kind, self.shared.home.root().as_str(), error.to_string())
+        })
+    }
+
+    fn rest(&self) {
+        let pause = self.follower.pause().min(self.follower.lease().due_in());
+        let until = self.shared.home.now().saturating_add(pause);
+        while self.shared.home.now() < until && !self.shared.state().stopping {
+            self.shared.home.clock().sleep(GLANCE.min(pause));
+        }
+    }
+}
+
+/// Few edits: all that came since the last whole one would be read again for each version.
+fn folded(home: &Home, edits: Vec<Bytes>) -> std::result::Result<Vec<Bytes>, Error> {
+    let whole = fold_edits(&edits)
+        .map_err(|error| Error::damaged(home.root().as_str(), format!("its edits: {error}")))?;
+    Ok(vec![Bytes::from(whole)])
+}
+
+fn is_passing(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Unavailable | ErrorKind::Undecided | ErrorKind::Contended | ErrorKind::Denied
+    )
+}

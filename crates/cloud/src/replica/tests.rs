@@ -1,0 +1,127 @@
+//! Replicas beside a writer, on a bucket in memory.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use siltstone::{Db, Env, ErrorKind, Options};
+
+use super::*;
+use crate::fickle::Fickle;
+use crate::home::Patience;
+use crate::names::Root;
+use crate::tiered::{CloudDb, CloudOptions, LogArchive};
+
+const KEYS: u32 = 1_000;
+
+fn world() -> (Arc<Fickle>, Home) {
+    let bucket = Arc::new(Fickle::default());
+    let patience = Patience { total: Duration::from_millis(100), pause: Duration::from_millis(1) };
+    let home = Home::new(bucket.clone(), Root::new("db").unwrap(), Env::memory().clock);
+    (bucket, home.with_patience(patience))
+}
+
+fn engine() -> Options {
+    Options {
+        create_if_missing: true,
+        env: Env::memory(),
+        info_log: false,
+        write_buffer_size: 16 << 10,
+        max_file_size: 8 << 10,
+        unclamped: true,
+        ..Options::default()
+    }
+}
+
+fn writer(home: &Home, log: LogArchive) -> CloudDb {
+    let cloud = CloudOptions { token: Some(Token(1)), ..CloudOptions::default() };
+    CloudDb::open(home, "db", engine(), cloud.with_log(log)).unwrap()
+}
+
+fn load(db: &Db, round: u32) {
+    for number in 0..KEYS {
+        db.put(number.to_be_bytes(), format!("{number} of round {round}")).unwrap();
+    }
+}
+
+fn shown(db: &Db) -> u32 {
+    let value = String::from_utf8(db.get(7_u32.to_be_bytes()).unwrap().unwrap()).unwrap();
+    let round = value.strip_prefix("7 of round ").unwrap().parse().unwrap();
+    for number in 0..KEYS {
+        let value = db.get(number.to_be_bytes()).unwrap().expect("a value");
+        assert_eq!(value, format!("{number} of round {round}").into_bytes());
+    }
+    round
+}
+
+const FOLLOWING: Following = Following {
+    lease: Duration::from_secs(60),
+    busy: Duration::from_millis(2),
+    idle: Duration::from_millis(10),
+};
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !done() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_replica_reads_what_is_there_and_stays() {
+    let (_, home) = world();
+    let missing = Replica::open(&home, engine(), ReplicaOptions::default()).unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::InvalidArgument);
+    let db = writer(&home, LogArchive::Off);
+    load(&db, 0);
+    db.flush().unwrap();
+    db.wait_for_bucket(Duration::from_secs(10)).unwrap();
+    let replica = Replica::open(&home, engine(), ReplicaOptions::default()).unwrap();
+    assert_eq!(shown(&replica.db()), 0);
+    load(&db, 1);
+    db.close().unwrap();
+    assert_eq!(shown(&replica.db()), 0);
+    let refused = replica.db().put("key", "value").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ReadOnly);
+}
+
+#[test]
+fn a_follower_goes_on_and_old_readers_stay() {
+    let (_, home) = world();
+    let db = writer(&home, LogArchive::Off);
+    load(&db, 0);
+    db.flush().unwrap();
+    db.wait_for_bucket(Duration::from_secs(10)).unwrap();
+    let options = ReplicaOptions { token: Some(Token(1 << 64)), ..ReplicaOptions::default() };
+    let replica = Replica::follow(&home, engine(), options, FOLLOWING).unwrap();
+    let old = replica.db();
+    assert_eq!(shown(&old), 0);
+    for round in 1..4 {
+        load(&db, round);
+        db.flush().unwrap();
+        db.wait_for_bucket(Duration::from_secs(10)).unwrap();
+        let version = db.cloud_metrics().version;
+        until("the replica goes on", || replica.version() >= version);
+        assert_eq!(shown(&replica.db()), round);
+        assert_eq!(shown(&old), 0);
+    }
+    assert!(replica.switches() >= 3 && replica.failure().is_none());
+}
+
+#[test]
+fn a_replica_shows_the_archived_log() {
+    let (_, home) = world();
+    let log = LogArchive::Every(Duration::from_millis(1));
+    let db = writer(&home, log);
+    load(&db, 0);
+    db.flush().unwrap();
+    db.put(7_u32.to_be_bytes(), "later").unwrap();
+    db.wait_for_bucket(Duration::from_secs(10)).unwrap();
+    until("the log is there", || db.cloud_metrics().log_lag == 0);
+    let open = |with_log| {
+        let options = ReplicaOptions { with_log, ..ReplicaOptions::default() };
+        Replica::open(&home, engine(), options).unwrap().db().get(7_u32.to_be_bytes()).unwrap()
+    };
+    assert_eq!(open(true).unwrap(), b"later");
+    assert_eq!(open(false).unwrap(), b"7 of round 0");
+}
