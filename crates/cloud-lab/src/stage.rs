@@ -9,9 +9,12 @@ use std::time::Duration;
 use object_store::memory::InMemory;
 use siltstone::{Db, Env, Error, ErrorKind, Options, Result};
 use siltstone_cloud::{
-    CloudDb, CloudOptions, Home, LocalCopies, LogArchive, Root, sized_for_buckets,
+    CacheOptions, CloudDb, CloudOptions, ExtentCache, Home, LocalCopies, LogArchive, RemoteOptions,
+    Root, sized_for_buckets,
 };
 use siltstone_s3::{Faults, Options as BucketOptions, Profile, S3Bucket, SlowStore};
+
+const CACHE_BYTES: u64 = 4 << 30;
 
 /// What is measured, and on what.
 #[derive(Clone, Debug)]
@@ -113,8 +116,18 @@ impl Machine {
         if mode == Mode::Local {
             return Db::open(&self.folder, options).map(Opened::Here);
         }
+        let reads = self.reads(&options)?;
         let cloud = CloudOptions::default().with_log(mode.log()).with_local(local);
+        let cloud = cloud.with_reads(reads);
         CloudDb::open(&self.home, &self.folder, options, cloud).map(Opened::There)
+    }
+
+    /// With a cache that holds all, beside the folder.
+    fn reads(&self, options: &Options) -> Result<RemoteOptions> {
+        let (env, folder) = (&options.env, self.folder.join("cache"));
+        let cache = ExtentCache::open(env, &folder, CacheOptions::new(CACHE_BYTES))?;
+        let threads = Some(Arc::clone(&env.threads));
+        Ok(RemoteOptions { cache: Some(cache), threads, ..RemoteOptions::default() })
     }
 }
 
