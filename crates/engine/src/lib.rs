@@ -114,7 +114,8 @@ pub use db::care::repair::{
     plan_repair, repair, repair_in_place, repair_with,
 };
 pub use db::care::verify::{
-    FileKind, Verdict, VerifiedFile, VerifyProgress, VerifyReport, verify, verify_with,
+    EditedVersion, FileKind, Verdict, VerifiedFile, VerifyProgress, VerifyReport, verify,
+    verify_with,
 };
 pub use db::handle::Db;
 pub use db::options::{Background, Level0Limits, Options, ReadOptions, WriteOptions};
