@@ -20,6 +20,7 @@ mod log;
 mod memory;
 mod names;
 mod pins;
+mod survey;
 mod table;
 
 pub use bucket::{
@@ -39,4 +40,8 @@ pub use pins::clone::{clone_database, detach, let_go};
 pub use pins::follow::{Follower, Following, Upcoming};
 pub use pins::lease::{ReaderLease, Renewal};
 pub use pins::pin::{Pin, create_checkpoint, find_checkpoint, list_pins, remove_pin};
+pub use survey::jobs::{JobFolder, list_jobs};
+pub use survey::measure::{Amount, Measured, Share, measure};
+pub use survey::verify::{Depth, Finding, Verdict, verify_database};
+pub use survey::{Reader, Survey, read_owner, read_record, survey};
 pub use table::{object_of, upload};
