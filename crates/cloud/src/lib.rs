@@ -43,5 +43,5 @@ pub use pins::pin::{Pin, create_checkpoint, find_checkpoint, list_pins, remove_p
 pub use survey::jobs::{JobFolder, list_jobs};
 pub use survey::measure::{Amount, Measured, Share, measure};
 pub use survey::verify::{Depth, Finding, Verdict, verify_database};
-pub use survey::{Reader, Survey, read_owner, read_record, survey};
+pub use survey::{Reader, Survey, each_object, read_owner, read_record, survey};
 pub use table::{object_of, upload};

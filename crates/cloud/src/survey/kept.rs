@@ -38,6 +38,10 @@ impl Kept {
         let mut kept = Kept::default();
         match replay::read_newest(home) {
             Ok(newest) => kept.newest = newest,
+            // Nobody collects that often: a record is missing.
+            Err(error) if error.kind() == ErrorKind::Contended => {
+                on_damage(find_hole(home)?.unwrap_or(error))?;
+            }
             Err(error) => hand(error, on_damage)?,
         }
         if let Some(newest) = &kept.newest {
@@ -115,7 +119,7 @@ fn own_tables<'a>(tables: impl Iterator<Item = &'a Table>) -> BTreeSet<TableId> 
 }
 
 /// The versions that are there from `first` on.
-pub(super) fn listed_from(home: &Home, first: VersionNumber) -> Outcome<Vec<VersionNumber>> {
+fn listed_from(home: &Home, first: VersionNumber) -> Outcome<Vec<VersionNumber>> {
     let mut versions = Vec::new();
     home.list_each("v/", "", Purpose::Tool, |stat| {
         if let Some(Name::Version(version)) = home.root().parse(&stat.name) {
@@ -124,6 +128,19 @@ pub(super) fn listed_from(home: &Home, first: VersionNumber) -> Outcome<Vec<Vers
         Ok(())
     })?;
     Ok(versions)
+}
+
+/// The first record that the newest version stands on and that is not there.
+fn find_hole(home: &Home) -> Outcome<Option<Error>> {
+    let there = listed_from(home, VersionNumber(0))?;
+    let Some(last) = there.last() else { return Ok(None) };
+    let Some(record) = replay::fetch(home, *last, Purpose::Tool)? else { return Ok(None) };
+    let mut chain = (record.base.0..record.version.0).map(VersionNumber);
+    let hole = chain.find(|version| there.binary_search(version).is_err());
+    Ok(hole.map(|version| {
+        let message = format!("is missing, and version {last} stands on it");
+        Error::damaged(&home.object(&Name::Version(version)), message)
+    }))
 }
 
 /// Damage and gaps are the caller's to judge; a bucket out of reach ends everything.

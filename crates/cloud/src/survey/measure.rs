@@ -1,7 +1,7 @@
 //! How much a database stores, and for whom: what is paid for every month.
 
+use super::each_object;
 use super::kept::Kept;
-use crate::bucket::Purpose;
 use crate::error::Error;
 use crate::home::Home;
 use crate::names::{Name, TableId};
@@ -103,11 +103,7 @@ pub fn measure(home: &Home) -> Result<Option<Measured>, Error> {
         return Ok(None);
     }
     let mut amounts = [Amount::default(); Share::ALL.len()];
-    home.list_each("", "", Purpose::Tool, |stat| {
-        let share = share_of(&kept, home.root().parse(&stat.name));
-        amounts[share as usize].add(stat.bytes);
-        Ok(())
-    })?;
+    each_object(home, |stat, name| amounts[share_of(&kept, name) as usize].add(stat.bytes))?;
     let mut borrowed = Amount::default();
     let tables = kept.newest.iter().flat_map(|newest| newest.state.tables().values());
     tables.filter(|table| table.home != 0).for_each(|table| borrowed.add(table.bytes));

@@ -10,7 +10,7 @@ pub(crate) mod verify;
 
 use std::time::Duration;
 
-use crate::bucket::Purpose;
+use crate::bucket::{Purpose, Stat};
 use crate::error::{Error, Outcome};
 use crate::home::Home;
 use crate::log::boundary;
@@ -68,6 +68,16 @@ pub fn read_owner(home: &Home) -> Result<Option<Owner>, Error> {
 /// The record of a version; `None` if it has been collected, or is yet to come. One request.
 pub fn read_record(home: &Home, version: VersionNumber) -> Result<Option<Record>, Error> {
     replay::fetch(home, version, Purpose::Tool)
+}
+
+/// Every object below a database's root, in the order of names, and what it is; `None` if it is not the database's. One
+/// request for a thousand.
+pub fn each_object(home: &Home, mut each: impl FnMut(Stat, Option<Name>)) -> Result<(), Error> {
+    home.list_each("", "", Purpose::Tool, |stat| {
+        let name = home.root().parse(&stat.name);
+        each(stat, name);
+        Ok(())
+    })
 }
 
 fn readers(home: &Home) -> Outcome<Vec<Reader>> {

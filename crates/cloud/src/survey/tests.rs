@@ -218,6 +218,17 @@ fn each_kind_of_damage_is_told_of_by_name() {
 }
 
 #[test]
+fn a_hole_in_the_log_has_a_name() {
+    let (bucket, home) = world();
+    let log = fill(&home, untouched);
+    let missing = home.object(&Name::Version(VersionNumber(3)));
+    bucket.delete(std::slice::from_ref(&missing), Call::new(Purpose::Tool)).unwrap();
+    let newest = log.state().version();
+    let message = format!("is missing, and version {newest} stands on it");
+    assert_eq!(damage(&verified(&home, Depth::Bytes)), [(missing, message)]);
+}
+
+#[test]
 fn tables_are_looked_at_as_closely_as_was_asked() {
     // The checksum is right, as if the table had been damaged before it was uploaded.
     let (bucket, home) = world();
