@@ -8,6 +8,8 @@ use clap::{Args, Command, CommandFactory, Parser, Subcommand};
 use crate::bytes::ByteFormat;
 use crate::errors::{Failure, Outcome};
 use crate::output::{Context, Format};
+#[cfg(feature = "cloud")]
+use crate::verbs::cloud;
 use crate::verbs::{
     bench, care, copies, data, files, generate, inside, lab, load, repair, scan, simulate, verify,
 };
@@ -180,6 +182,11 @@ Examples:
   siltstone simulate --records 20k --updates 40k --memtable 400 --table 100 --level1 1k
   siltstone simulate --distribution uniform --records 20k --updates 40k --level1 2k --growth 4")]
     Simulate(simulate::SimulateArgs),
+    /// Look into, check and look after databases in a bucket
+    #[cfg(feature = "cloud")]
+    #[command(subcommand)]
+    #[command(after_help = cloud::HELP)]
+    Cloud(cloud::CloudVerb),
     #[command(after_help = bench::help())]
     Bench(bench::BenchArgs),
     /// The child that `demo` kills
@@ -267,6 +274,8 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         Verb::Sst(files::SstVerb::Dump(args)) => files::dump(files::Kind::Table, args, &context),
         Verb::Shell(args) => shell::run(args, cli.read_only, context),
         Verb::Demo(args) => demo::run(args, &context),
+        #[cfg(feature = "cloud")]
+        Verb::Cloud(verb) => cloud::run(verb, &context),
         Verb::Bench(args) => bench::bench(args),
         Verb::DemoWriter(args) => demo::write_until_killed(args),
         Verb::Database(_) => unreachable!("parse() turns paths into the shell"),
