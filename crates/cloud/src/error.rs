@@ -64,6 +64,11 @@ impl Error {
         self.kind
     }
 
+    /// What happened, without the object's name.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The object it is about.
     pub fn name(&self) -> &str {
         &self.name

@@ -23,6 +23,7 @@ mod names;
 mod pins;
 mod reads;
 mod replica;
+mod survey;
 mod table;
 mod tiered;
 
@@ -49,6 +50,10 @@ pub use reads::object::TableObject;
 pub use reads::remote_table::RemoteTable;
 pub use reads::tables::{RemoteOptions, RemoteTables};
 pub use replica::{Replica, ReplicaOptions};
+pub use survey::jobs::{JobFolder, list_jobs};
+pub use survey::measure::{Amount, Measured, Share, measure};
+pub use survey::verify::{Depth, Finding, Verdict, verify_database};
+pub use survey::{Reader, Survey, each_object, read_owner, read_record, survey};
 pub use table::{object_of, upload};
 pub use tiered::{
     CloudDb, CloudOptions, CloudTables, LocalCopies, LogArchive, Prepare, TieredMetrics,

@@ -115,7 +115,8 @@ pub use db::care::repair::{
 };
 pub use db::care::restore::{fold_edits, oldest_log_of, restore_manifest};
 pub use db::care::verify::{
-    FileKind, Verdict, VerifiedFile, VerifyProgress, VerifyReport, verify, verify_with,
+    EditedVersion, FileKind, Verdict, VerifiedFile, VerifyProgress, VerifyReport, verify,
+    verify_with,
 };
 pub use db::handle::Db;
 pub use db::options::{Background, Level0Limits, Options, ReadOptions, WriteOptions};

@@ -16,7 +16,7 @@ use crate::trouble::short;
 use crate::wire::{Connector, Link, is_loopback};
 
 /// What the environment may say, under the names that AWS's own tools know.
-const VARIABLES: [&str; 12] = [
+const VARIABLES: [&str; 13] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
@@ -29,9 +29,17 @@ const VARIABLES: [&str; 12] = [
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_EC2_METADATA_DISABLED",
 ];
 /// Those of them that nobody else may see.
 const SECRET: [&str; 3] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
+/// Any of them says where keys come from.
+const KEYS: [&str; 4] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+];
 /// Where S3 is if nobody says.
 const REGION: &str = "us-east-1";
 /// The end of the names of buckets of S3 Express.
@@ -113,6 +121,33 @@ impl Location {
         &self.prefix
     }
 
+    /// The whole bucket, and the path in it that the URL says. A database's home is made of these: databases that share
+    /// tables name each other by their paths in the bucket.
+    pub fn split(mut self) -> (Self, String) {
+        let path = std::mem::take(&mut self.prefix);
+        (self, path)
+    }
+
+    /// The same place, for those who read and write there with the same keys: bucket, endpoint and region.
+    pub fn is_same_bucket(&self, other: &Location) -> bool {
+        let of = |location: &Location| {
+            let (endpoint, region) = (location.endpoint().map(str::to_owned), location.region());
+            (location.bucket.clone(), endpoint, region.to_owned())
+        };
+        of(self) == of(other)
+    }
+
+    fn endpoint(&self) -> Option<&str> {
+        let endpoint = self.endpoint.as_deref().or_else(|| self.said("AWS_ENDPOINT_URL_S3"));
+        let endpoint = endpoint.or_else(|| self.said("AWS_ENDPOINT_URL"));
+        endpoint.map(|endpoint| endpoint.trim_end_matches('/'))
+    }
+
+    fn region(&self) -> &str {
+        let region = self.region.as_deref().or_else(|| self.said("AWS_REGION"));
+        region.or_else(|| self.said("AWS_DEFAULT_REGION")).unwrap_or(REGION)
+    }
+
     fn take(&mut self, word: &str, value: &str) -> Result<()> {
         match (word, value) {
             ("endpoint", _) => self.endpoint = Some(value.to_owned()),
@@ -133,11 +168,10 @@ impl Location {
 
     /// The store that is there. Nothing is asked of it yet.
     pub(crate) fn backend(&self, options: &Options) -> Result<Backend> {
-        let endpoint = self.endpoint.as_deref().or_else(|| self.said("AWS_ENDPOINT_URL_S3"));
-        let endpoint = endpoint.or_else(|| self.said("AWS_ENDPOINT_URL"));
+        let endpoint = self.endpoint();
+        self.check_keys(endpoint)?;
         let link = endpoint.map_or(Ok(Link::Tls), |endpoint| self.link(endpoint))?;
-        let region = self.region.as_deref().or_else(|| self.said("AWS_REGION"));
-        let region = region.or_else(|| self.said("AWS_DEFAULT_REGION")).unwrap_or(REGION);
+        let region = self.region();
         let is_express = self.bucket.ends_with(EXPRESS);
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(&self.bucket)
@@ -159,7 +193,7 @@ impl Location {
             }
         }
         if let Some(endpoint) = endpoint {
-            builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
+            builder = builder.with_endpoint(endpoint);
         }
         let store = builder.build().map_err(|error| {
             wrong(&self.secrets().redact(&format!("cannot be opened: {error}")))
@@ -179,8 +213,22 @@ impl Location {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// Without keys AWS's own machines are asked for their role. Others would wait for that in vain: those that said so, and
+    /// this one, if the bucket is here.
+    fn check_keys(&self, endpoint: Option<&str>) -> Result<()> {
+        let url = endpoint.and_then(|endpoint| Url::parse(endpoint).ok());
+        let has_no_role = self.said("AWS_EC2_METADATA_DISABLED") == Some("true")
+            || url.is_some_and(|url| is_loopback(&url));
+        if has_no_role && !KEYS.iter().any(|name| self.said(name).is_some()) {
+            let message = "there are no keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
+            return Err(BucketError::new(Failure::Denied, "bucket", message));
+        }
+        Ok(())
+    }
+
     fn link(&self, endpoint: &str) -> Result<Link> {
         let url = Url::parse(endpoint).map_err(|_| wrong("the endpoint is no URL"))?;
+
         if !url.username().is_empty() || url.password().is_some() {
             return Err(wrong("the endpoint holds keys; put them into the environment instead"));
         }
@@ -293,6 +341,32 @@ mod tests {
         open("s3://bucket/?endpoint=http://10.0.0.1:9000&allow_http=true").unwrap();
         open("s3://bucket/?endpoint=http://[::1]:9000").unwrap();
         assert!(open("s3://bucket/?endpoint=http://canary:x@127.0.0.1").is_err());
+    }
+
+    #[test]
+    fn a_home_is_a_bucket_and_a_path_in_it() {
+        let (whole, path) = parse("s3://b/shop/orders/?region=r").unwrap().split();
+        assert_eq!((whole.bucket(), whole.prefix(), path.as_str()), ("b", "", "shop/orders"));
+        let same = |a: &str, b: &str| parse(a).unwrap().is_same_bucket(&parse(b).unwrap());
+        assert!(same("s3://b/x", "s3://b/y?region=us-east-1"));
+        assert!(same("s3://b/x?endpoint=http://[::1]:1/", "s3://b/y?endpoint=http://[::1]:1"));
+        assert!(!same("s3://b/x", "s3://c/x"));
+        assert!(!same("s3://b/x", "s3://b/y?endpoint=http://[::1]:1"));
+    }
+
+    #[test]
+    fn without_keys_no_machine_is_asked_for_a_role_that_it_cannot_have() {
+        let disabled =
+            |name: &str| (name == "AWS_EC2_METADATA_DISABLED").then(|| "true".to_owned());
+        let nothing = |_: &str| None;
+        for location in [
+            Location::parse_with("s3://b/?endpoint=http://127.0.0.1:9", nothing).unwrap(),
+            Location::parse_with("s3://b/", disabled).unwrap(),
+        ] {
+            let error = location.backend(&Options::default()).map(|_| ()).unwrap_err();
+            assert_eq!(error.failure, Failure::Denied);
+            assert!(error.to_string().contains("AWS_ACCESS_KEY_ID"), "{error}");
+        }
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! The tree of verbs and the flags they share. `main` parses with it and runs what it finds.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Command, CommandFactory, Parser, Subcommand};
 
 use crate::bytes::ByteFormat;
 use crate::errors::{Failure, Outcome};
+#[cfg(feature = "cloud")]
+use crate::handle::bucket;
 use crate::output::{Context, Format};
+#[cfg(feature = "cloud")]
+use crate::verbs::cloud;
 use crate::verbs::{
     bench, care, copies, data, files, generate, inside, lab, load, repair, scan, simulate, verify,
 };
@@ -60,6 +64,15 @@ pub(crate) struct Globals {
     /// No progress and no notes on stderr
     #[arg(short, long, global = true)]
     quiet: bool,
+    /// Folder for what a database in a bucket has here: its log, copies and a cache of its tables
+    /// [default: nothing stays]
+    #[cfg(feature = "cloud")]
+    #[arg(long, global = true, value_name = "FOLDER")]
+    cache: Option<PathBuf>,
+    /// Write to a database in a bucket whose owner has not closed it: who has it open can commit no more
+    #[cfg(feature = "cloud")]
+    #[arg(long, global = true)]
+    take_over: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -180,6 +193,11 @@ Examples:
   siltstone simulate --records 20k --updates 40k --memtable 400 --table 100 --level1 1k
   siltstone simulate --distribution uniform --records 20k --updates 40k --level1 2k --growth 4")]
     Simulate(simulate::SimulateArgs),
+    /// Look into, check and look after databases in a bucket
+    #[cfg(feature = "cloud")]
+    #[command(subcommand)]
+    #[command(after_help = cloud::HELP)]
+    Cloud(cloud::CloudVerb),
     #[command(after_help = bench::help())]
     Bench(bench::BenchArgs),
     /// The child that `demo` kills
@@ -235,6 +253,8 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         value: globals.value_format,
         quiet: globals.quiet,
     };
+    #[cfg(feature = "cloud")]
+    bucket::set(globals.cache.as_deref(), globals.take_over);
     if cli.read_only && cli.verb.writes() {
         return Err(Failure::usage("this verb writes, which --read-only forbids")
             .detail("--read-only is for the shell; reading verbs never change a file"));
@@ -267,6 +287,8 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         Verb::Sst(files::SstVerb::Dump(args)) => files::dump(files::Kind::Table, args, &context),
         Verb::Shell(args) => shell::run(args, cli.read_only, context),
         Verb::Demo(args) => demo::run(args, &context),
+        #[cfg(feature = "cloud")]
+        Verb::Cloud(verb) => cloud::run(verb, &context),
         Verb::Bench(args) => bench::bench(args),
         Verb::DemoWriter(args) => demo::write_until_killed(args),
         Verb::Database(_) => unreachable!("parse() turns paths into the shell"),

@@ -10,6 +10,7 @@ mod bytes;
 mod cli;
 mod demo;
 mod errors;
+mod handle;
 mod interrupt;
 mod leveldbutil;
 mod load;

@@ -9,6 +9,9 @@ use clap::{Args, ValueEnum};
 use siltstone::{BloomFilter, Compaction, Compression, Db, Options};
 
 use crate::errors::{Exit, Failure};
+#[cfg(feature = "cloud")]
+use crate::handle::bucket;
+use crate::handle::{Handle, is_url, refuse_url};
 use crate::output::Context;
 use crate::sizes::{parse_size, show_size};
 
@@ -118,9 +121,33 @@ pub(crate) fn reading_options() -> Options {
 }
 
 /// Opens for reading: beside a live writer, without touching a file.
-pub(crate) fn open_to_read(path: &Path) -> Result<Db, Failure> {
+pub(crate) fn open_to_read(path: &Path) -> Result<Handle, Failure> {
+    if is_url(path) {
+        return open_bucket_to_read(path);
+    }
     require_database(path)?;
-    Db::open_read_only(path, reading_options()).map_err(|error| explain(error, path))
+    let db = Db::open_read_only(path, reading_options());
+    db.map(Handle::Here).map_err(|error| explain(error, path))
+}
+
+#[cfg(feature = "cloud")]
+fn open_bucket_to_read(url: &Path) -> Result<Handle, Failure> {
+    bucket::open_to_read(url, reading_options()).map(Handle::Read)
+}
+
+#[cfg(not(feature = "cloud"))]
+fn open_bucket_to_read(_: &Path) -> Result<Handle, Failure> {
+    Err(crate::handle::without_network())
+}
+
+#[cfg(feature = "cloud")]
+fn open_bucket_to_write(url: &Path, options: Options) -> Result<Handle, Failure> {
+    bucket::open_to_write(url, options).map(Handle::There)
+}
+
+#[cfg(not(feature = "cloud"))]
+fn open_bucket_to_write(_: &Path, _: Options) -> Result<Handle, Failure> {
+    Err(crate::handle::without_network())
 }
 
 /// Opens for writing, taking the lock.
@@ -129,8 +156,12 @@ pub(crate) fn open_to_write(
     tuning: &Tuning,
     missing: IfMissing,
     context: &Context,
-) -> Result<Db, Failure> {
+) -> Result<Handle, Failure> {
     let mut options = tuning.options(context)?;
+    if is_url(path) {
+        options.create_if_missing = missing == IfMissing::Create;
+        return open_bucket_to_write(path, options);
+    }
     let exists = is_database(path);
     if !exists && missing == IfMissing::Fail {
         return Err(no_database(path));
@@ -143,7 +174,16 @@ pub(crate) fn open_to_write(
     if !exists {
         context.note(format!("created {}", path.display()));
     }
-    Ok(db)
+    Ok(Handle::Here(db))
+}
+
+/// Whether there is a database, also in a bucket.
+pub(crate) fn exists(path: &Path) -> Result<bool, Failure> {
+    #[cfg(feature = "cloud")]
+    if is_url(path) {
+        return bucket::exists(path);
+    }
+    Ok(is_database(path))
 }
 
 /// Whether `path` holds a database: the file CURRENT, as LevelDB sees it.
@@ -153,6 +193,7 @@ pub(crate) fn is_database(path: &Path) -> bool {
 
 /// Fails unless `path` holds a database.
 pub(crate) fn require_database(path: &Path) -> Result<(), Failure> {
+    refuse_url(path, "ls")?;
     if is_database(path) { Ok(()) } else { Err(no_database(path)) }
 }
 

@@ -64,15 +64,21 @@ pub(crate) fn show_count(count: u64) -> String {
     text
 }
 
-/// `18.2 us`, `3.1 ms`, `7.4 s`.
+/// `18.2 us`, `3.1 ms`, `7.40 s`, `3.0 h`.
 pub(crate) fn show_duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     if seconds < 1e-3 {
         format!("{:.1} us", seconds * 1e6)
     } else if seconds < 1.0 {
         format!("{:.1} ms", seconds * 1e3)
-    } else {
+    } else if seconds < 120.0 {
         format!("{seconds:.2} s")
+    } else if seconds < 7200.0 {
+        format!("{:.1} min", seconds / 60.0)
+    } else if seconds < 48.0 * 3600.0 {
+        format!("{:.1} h", seconds / 3600.0)
+    } else {
+        format!("{:.1} d", seconds / 86_400.0)
     }
 }
 
@@ -122,5 +128,7 @@ mod tests {
         assert_eq!(show_count(1_500_000), "1,500,000");
         assert_eq!(show_duration(Duration::from_nanos(18_200)), "18.2 us");
         assert_eq!(show_duration(Duration::from_millis(7400)), "7.40 s");
+        assert_eq!(show_duration(Duration::from_secs(3600)), "60.0 min");
+        assert_eq!(show_duration(Duration::from_secs(3 * 86_400)), "3.0 d");
     }
 }

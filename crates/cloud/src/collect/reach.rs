@@ -46,7 +46,7 @@ impl Reach {
         if !reach.keep_from(home, view, past)? {
             return Err(broken());
         }
-        for lease in lease::read_leases(home)? {
+        for lease in lease::read_leases(home, Purpose::Collect)? {
             if is_alive(&lease, view.now_ms) {
                 reach.longest_life = reach.longest_life.max(lease.life);
                 // A lease on what is gone was too late; its reader has noticed.
@@ -67,7 +67,7 @@ impl Reach {
 
     /// Leases that have not ended.
     pub(super) fn leases_alive(home: &Home, now_ms: u64) -> Outcome<Vec<Leased>> {
-        let mut leases = lease::read_leases(home)?;
+        let mut leases = lease::read_leases(home, Purpose::Collect)?;
         leases.retain(|lease| is_alive(lease, now_ms));
         Ok(leases)
     }

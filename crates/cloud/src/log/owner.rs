@@ -42,7 +42,15 @@ pub struct Owner {
     pub address: String,
 }
 
+/// What an owner's address becomes when he has closed the database.
+const RELEASED: &str = "nobody: the last owner has closed it";
+
 impl Owner {
+    /// True if he has said that he is done: who takes over takes nothing from him.
+    pub fn is_released(&self) -> bool {
+        self.address == RELEASED
+    }
+
     fn encode(&self) -> Bytes {
         let mut writer = Writer::new(MAGIC);
         writer.u64(self.epoch.0);
@@ -95,6 +103,17 @@ pub(crate) fn claim(home: &Home, wanted: &Owner, floor: Epoch) -> Outcome<Owner>
         }
     }
     Err(Error::new(ErrorKind::Contended, &name, "others claim the database again and again"))
+}
+
+/// The owner is done. That nobody knows of it, if this fails, does no harm; two requests.
+pub(crate) fn release(home: &Home, epoch: Epoch, token: Token) -> Outcome<()> {
+    let Some((owner, tag)) = look(home, Purpose::Manifest)? else { return Ok(()) };
+    if (owner.epoch, owner.token) != (epoch, token) || owner.is_released() {
+        return Ok(());
+    }
+    let released = Owner { address: RELEASED.to_owned(), lease: Duration::ZERO, ..owner };
+    let (name, when) = (home.object(&Name::Owner), Condition::Tagged(tag));
+    home.decide(&name, &released.encode(), &when, Purpose::Manifest).map(|_| ())
 }
 
 /// An owner's proof that he still is: for databases that fail over while the last owner may still run. He stops

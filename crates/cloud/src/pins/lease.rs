@@ -141,17 +141,20 @@ pub(crate) struct Leased {
 }
 
 /// Every lease, ended ones too.
-pub(crate) fn read_leases(home: &Home) -> Outcome<Vec<Leased>> {
+pub(crate) fn read_leases(home: &Home, purpose: Purpose) -> Outcome<Vec<Leased>> {
     let mut leases = Vec::new();
-    for stat in home.list("readers/", "", Purpose::Collect)? {
-        let Some(Name::Reader(_)) = home.root().parse(&stat.name) else { continue };
-        let Some(object) = home.read(&stat.name, Purpose::Collect, REGISTER_BYTES_MAX)? else {
-            continue;
-        };
-        let (version, life) = decode(&stat.name, &object.body)?;
-        leases.push(Leased { version, life, stat });
+    for stat in home.list("readers/", "", purpose)? {
+        leases.extend(read_lease(home, &stat, purpose)?);
     }
     Ok(leases)
+}
+
+/// The lease that an object is; `None` if it is none, or was removed since it was listed.
+pub(crate) fn read_lease(home: &Home, stat: &Stat, purpose: Purpose) -> Outcome<Option<Leased>> {
+    let Some(Name::Reader(_)) = home.root().parse(&stat.name) else { return Ok(None) };
+    let Some(object) = home.read(&stat.name, purpose, REGISTER_BYTES_MAX)? else { return Ok(None) };
+    let (version, life) = decode(&stat.name, &object.body)?;
+    Ok(Some(Leased { version, life, stat: stat.clone() }))
 }
 
 fn decode(name: &str, bytes: &Bytes) -> Outcome<(VersionNumber, Duration)> {

@@ -102,13 +102,17 @@ pub(crate) fn read_pins(home: &Home, purpose: Purpose) -> Outcome<Vec<(Pin, Stat
 fn read_all(home: &Home, stats: Vec<Stat>, purpose: Purpose) -> Outcome<Vec<(Pin, Stat)>> {
     let mut pins = Vec::new();
     for stat in stats {
-        let Some(Name::Pin(name, token)) = home.root().parse(&stat.name) else { continue };
-        // Removed since it was listed.
-        let object = home.read(&stat.name, purpose, REGISTER_BYTES_MAX)?;
-        let Some(object) = object else { continue };
-        pins.push((Pin::decode(&stat.name, name, token, &object.body)?, stat));
+        let pin = read_pin(home, &stat.name, purpose)?;
+        pins.extend(pin.map(|pin| (pin, stat)));
     }
     Ok(pins)
+}
+
+/// The pin that an object is; `None` if it is none, or was removed since it was listed.
+pub(crate) fn read_pin(home: &Home, object: &str, purpose: Purpose) -> Outcome<Option<Pin>> {
+    let Some(Name::Pin(name, token)) = home.root().parse(object) else { return Ok(None) };
+    let Some(found) = home.read(object, purpose, REGISTER_BYTES_MAX)? else { return Ok(None) };
+    Pin::decode(object, name, token, &found.body).map(Some)
 }
 
 /// [`ErrorKind::Gone`] unless the pin is there.

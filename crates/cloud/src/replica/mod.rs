@@ -56,6 +56,13 @@ impl Default for ReplicaOptions {
     }
 }
 
+impl ReplicaOptions {
+    /// The same, reading so.
+    pub fn with_reads(self, reads: RemoteOptions) -> Self {
+        ReplicaOptions { reads, ..self }
+    }
+}
+
 impl fmt::Debug for ReplicaOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReplicaOptions").field("with_log", &self.with_log).finish_non_exhaustive()

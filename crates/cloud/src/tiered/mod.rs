@@ -67,6 +67,9 @@ pub struct CloudOptions {
     /// Takes over a database whose folder here has been overtaken by another machine, and throws away what only the folder
     /// knows. Default: false, an error of the kind [`Fenced`](siltstone::ErrorKind::Fenced).
     pub discard_overtaken: bool,
+    /// Refuses to take over from an owner who has not closed the database, as far as anybody knows, unless it was this
+    /// folder's. For people at a terminal: whether a machine is gone they know better. Default: false.
+    pub unless_owned: bool,
     /// By which this opening knows its own records. Default: made from the environment's seed and time.
     pub token: Option<Token>,
     /// Called when it is clear where tables lie, before the engine opens: for services that need to know. Default: none.
@@ -94,6 +97,7 @@ impl Default for CloudOptions {
             address: String::new(),
             snapshot_every: 64,
             discard_overtaken: false,
+            unless_owned: false,
             token: None,
             prepare: None,
         }
@@ -104,6 +108,11 @@ impl CloudOptions {
     /// The same, with copies of other tables.
     pub fn with_local(self, local: LocalCopies) -> Self {
         CloudOptions { local, ..self }
+    }
+
+    /// The same, which takes over only from who has closed the database, or does not ask.
+    pub fn with_unless_owned(self, unless_owned: bool) -> Self {
+        CloudOptions { unless_owned, ..self }
     }
 
     /// The same, reading so.

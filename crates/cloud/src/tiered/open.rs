@@ -47,6 +47,7 @@ pub struct CloudDb {
     db: Db,
     shared: Arc<Shared>,
     lanes: Mutex<Vec<Box<dyn Lane>>>,
+    owner: (Epoch, Token),
     _lock: Box<dyn FileLock>,
 }
 
@@ -111,7 +112,7 @@ impl CloudDb {
         if let Some(failed) = failed {
             db.stop_writes(failed.into());
         }
-        Ok(CloudDb { db, shared, lanes: Mutex::new(lanes), _lock: lock })
+        Ok(CloudDb { db, shared, lanes: Mutex::new(lanes), owner: claimed.owner, _lock: lock })
     }
 
     /// Waits until the bucket has all that was flushed before the call: what a lost machine could not take away. Flush
@@ -159,6 +160,10 @@ impl CloudDb {
         self.shared.archive.iter().for_each(|archive| archive.settle(within));
         let level = self.wait_for_bucket(within);
         self.end();
+        if level.is_ok() {
+            // For those who ask before they take over; who does not get to know it asks for nothing.
+            let _ = owner::release(&self.shared.home, self.owner.0, self.owner.1);
+        }
         closed.and(level)
     }
 
@@ -204,6 +209,7 @@ struct Claimed {
     log: VersionLog,
     replay: Replay,
     archive: Option<Arc<Archive>>,
+    owner: (Epoch, Token),
     is_new: bool,
 }
 
@@ -218,6 +224,13 @@ impl Claimed {
         let exists = exists(home)?;
         let last = folder.mark()?;
         let goes_on = goes_on(home, folder, last.as_ref(), (owner.as_ref(), exists), cloud)?;
+        if let Some(owner) = &owner
+            && !goes_on
+            && cloud.unless_owned
+            && !owner.is_released()
+        {
+            return Err(owned(home, owner));
+        }
         let is_new = !goes_on && !exists;
         may_be_opened(home, options, !is_new)?;
         let epoch = owner.as_ref().map_or(Epoch(0), |owner| owner.epoch);
@@ -248,7 +261,8 @@ impl Claimed {
             let (fs, owner) = (&options.env.file_system, (log.epoch(), token));
             Arc::new(Archive::new(home, fs, owner, cloud.log, (archived.next, there)))
         });
-        Ok(Claimed { log, replay, archive, is_new })
+        let owner = (log.epoch(), token);
+        Ok(Claimed { log, replay, archive, owner, is_new })
     }
 }
 
@@ -321,6 +335,17 @@ fn goes_on(
             Err(Error::corruption(message).in_file(folder.path()))
         }
     }
+}
+
+fn owned(home: &Home, owner: &owner::Owner) -> Error {
+    let at = if owner.address.is_empty() { "an unknown address" } else { &owner.address };
+    let message = format!(
+        "is owned by somebody at {} since epoch {}: who has it open could commit no more; take it over if that \
+         machine is gone",
+        at.escape_debug(),
+        owner.epoch.0
+    );
+    Error::new(ErrorKind::Locked, message).in_file(Path::new(home.root().as_str()))
 }
 
 fn overtaken(folder: &Folder, epoch: u64) -> Error {

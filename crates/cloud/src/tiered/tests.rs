@@ -219,6 +219,23 @@ fn of_two_writers_the_first_is_fenced_and_its_folder_refused() {
     assert_eq!(world.open(&second).unwrap_err().kind(), ErrorKind::Fenced);
 }
 
+#[test]
+fn who_asks_first_takes_nothing_from_an_owner() {
+    let (world, first) = (World::new(), Env::memory());
+    let ask = |machine: &Env| world.open_with(machine, |cloud| cloud.unless_owned = true);
+    let db = ask(&first).unwrap();
+    load(&db, 0);
+    let refused = ask(&Env::memory()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Locked, "{refused}");
+    db.wait_for_bucket(Duration::from_secs(10)).unwrap();
+    drop(db);
+    // It is not known to be closed; the folder may go on with it.
+    assert!(ask(&Env::memory()).is_err());
+    ask(&first).unwrap().close().unwrap();
+    let elsewhere = Env::memory();
+    check(&ask(&elsewhere).unwrap(), 0);
+}
+
 /// What was there goes on being read.
 fn check_old(db: &Db) {
     assert_eq!(db.get(key(5)).unwrap().unwrap(), b"5 of round 0");

@@ -1,10 +1,12 @@
 //! What a database looks like from outside: tables by level, and sizes of ranges.
 
+use crate::base::comparator::UserOrder;
 use crate::base::error::Result;
 use crate::base::key::{InternalKey, SEQNO_MAX};
 use crate::base::slot::{Area, Level};
 use crate::db::core::Core;
 use crate::format::filename::FileNumber;
+use crate::version::Version;
 use crate::version::lookup::{Lookup, Target};
 use crate::version::table_meta::TableMeta;
 
@@ -58,17 +60,21 @@ impl TableInfo {
     }
 }
 
+/// The levels of a version that hold tables.
+pub(crate) fn levels_of(version: &Version, order: &UserOrder) -> Vec<LevelInfo> {
+    let filled = version.slots().filter(|(_, tables)| !tables.is_empty());
+    let info = filled.map(|(slot, tables)| LevelInfo {
+        level: slot.level,
+        area: slot.area,
+        tables: tables.iter().map(|table| TableInfo::new(table)).collect(),
+        sources: version.shared_slot(slot).sources(slot, order),
+    });
+    info.collect()
+}
+
 impl Core {
     pub(crate) fn levels(&self) -> Vec<LevelInfo> {
-        let pinned = self.view.load();
-        let filled = pinned.version.slots().filter(|(_, tables)| !tables.is_empty());
-        let info = filled.map(|(slot, tables)| LevelInfo {
-            level: slot.level,
-            area: slot.area,
-            tables: tables.iter().map(|table| TableInfo::new(table)).collect(),
-            sources: pinned.version.shared_slot(slot).sources(slot, &self.settings.order.user),
-        });
-        info.collect()
+        levels_of(&self.view.load().version, &self.settings.order.user)
     }
 
     pub(crate) fn tables_over(&self, key: &[u8]) -> usize {

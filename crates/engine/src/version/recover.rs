@@ -90,15 +90,7 @@ pub(crate) fn recover_manifest(
     let file = fs.open(&path)?;
     let mut reader = ManifestReader::new(file);
     let base = Version::default();
-    let mut replay = Replay {
-        order,
-        graveyard,
-        builder: VersionBuilder::new(order, &base),
-        log_number: None,
-        prev_log_number: None,
-        next_file: None,
-        last_seqno: None,
-    };
+    let mut replay = Replay::new(order, graveyard, &base);
     while let Some(edit) = reader.next()? {
         replay.apply(edit).map_err(|error| error.in_file(&path))?;
     }
@@ -108,6 +100,20 @@ pub(crate) fn recover_manifest(
         None => error,
     });
     finished.map_err(|error| error.in_file(&path))
+}
+
+/// As [`recover`], from the records of a manifest that lies elsewhere. All of them count: who keeps them tells a torn one.
+pub(crate) fn recover_edits<'a>(
+    order: &InternalOrder,
+    graveyard: &Arc<Graveyard>,
+    edits: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Recovered> {
+    let base = Version::default();
+    let mut replay = Replay::new(order, graveyard, &base);
+    for edit in edits {
+        replay.apply(VersionEdit::decode(edit)?)?;
+    }
+    replay.finish(FileNumber(0), false)
 }
 
 struct Replay<'a> {
@@ -120,7 +126,19 @@ struct Replay<'a> {
     last_seqno: Option<SeqNo>,
 }
 
-impl Replay<'_> {
+impl<'a> Replay<'a> {
+    fn new(order: &'a InternalOrder, graveyard: &'a Arc<Graveyard>, base: &'a Version) -> Self {
+        Replay {
+            order,
+            graveyard,
+            builder: VersionBuilder::new(order, base),
+            log_number: None,
+            prev_log_number: None,
+            next_file: None,
+            last_seqno: None,
+        }
+    }
+
     fn apply(&mut self, edit: VersionEdit) -> Result<()> {
         if let Some(stored) = &edit.comparator {
             check_comparator(stored, self.order.user.name())?;

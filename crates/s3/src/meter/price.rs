@@ -4,7 +4,7 @@ use super::{Verb, VerbUse};
 
 const GIGABYTE: f64 = 1e9;
 
-/// Dollars for requests and transfer. What is stored costs extra.
+/// Dollars for requests, transfer and storage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prices {
     /// A thousand puts, posts or lists.
@@ -15,6 +15,8 @@ pub struct Prices {
     pub gigabyte_sent: f64,
     /// A gigabyte got.
     pub gigabyte_received: f64,
+    /// A gigabyte stored for a month.
+    pub gigabyte_month: f64,
 }
 
 impl Prices {
@@ -24,6 +26,7 @@ impl Prices {
         thousand_reads: 0.0004,
         gigabyte_sent: 0.0,
         gigabyte_received: 0.0,
+        gigabyte_month: 0.023,
     };
 
     /// S3 Express One Zone in us-east-1, since the cut of 2025.
@@ -32,7 +35,13 @@ impl Prices {
         thousand_reads: 0.00003,
         gigabyte_sent: 0.0032,
         gigabyte_received: 0.0006,
+        gigabyte_month: 0.11,
     };
+
+    /// What so many bytes cost a month.
+    pub fn dollars_a_month(&self, bytes: u64) -> f64 {
+        bytes as f64 / GIGABYTE * self.gigabyte_month
+    }
 
     pub(super) fn dollars(&self, verb: Verb, used: &VerbUse) -> f64 {
         let thousand = match verb {

@@ -47,6 +47,8 @@ impl Cell {
     pub(crate) fn human(&self) -> String {
         match self {
             Cell::Count(count) => show_count(*count),
+            // What is small would show as nothing: a request costs less than a cent.
+            Cell::Ratio(ratio) if *ratio > 0.0 && *ratio < 0.1 => format!("{ratio:.6}"),
             Cell::Ratio(ratio) => format!("{ratio:.2}"),
             Cell::Size(bytes) => show_size(*bytes),
             Cell::Time(time) => show_duration(*time),

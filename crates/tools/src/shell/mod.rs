@@ -11,12 +11,13 @@ use std::time::Instant;
 use clap::{Args, Parser};
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
-use siltstone::{Db, WriteBatch};
+use siltstone::WriteBatch;
 
 use crate::bytes::ByteFormat;
 use crate::errors::{Exit, Failure, Outcome};
+use crate::handle::Handle;
 use crate::interrupt;
-use crate::open::{IfMissing, Tuning, is_database, open_to_read, open_to_write};
+use crate::open::{IfMissing, Tuning, exists, open_to_read, open_to_write};
 use crate::output::{Context, Format, bold};
 use crate::range::{RangeArgs, argument};
 use crate::sizes::{show_count, show_duration, show_size};
@@ -108,7 +109,7 @@ enum Next {
 }
 
 struct Shell {
-    db: Db,
+    db: Handle,
     context: Context,
     timer: bool,
     interactive: bool,
@@ -117,7 +118,7 @@ struct Shell {
 pub(crate) fn run(args: &ShellArgs, read_only: bool, context: Context) -> Outcome {
     let read_only = read_only || args.read_only;
     let missing = if args.create { IfMissing::Create } else { IfMissing::Fail };
-    if !read_only && missing == IfMissing::Fail && !is_database(&args.db) {
+    if !read_only && missing == IfMissing::Fail && !exists(&args.db)? {
         // The reader's failure, plus the flag that only the shell has.
         return open_to_read(&args.db).map(|_| Exit::Ok).map_err(|failure| {
             failure.step("make one here", format!("siltstone {} --create", args.db.display()))

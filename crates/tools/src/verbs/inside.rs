@@ -7,6 +7,7 @@ use clap::Args;
 use siltstone::{Area, Db};
 
 use crate::errors::{Exit, Failure, Outcome};
+use crate::handle::refuse_url;
 use crate::open::open_to_read;
 use crate::output::{Cell, Context, Format, Record, stdout};
 
@@ -42,6 +43,7 @@ struct Tally {
 }
 
 pub(crate) fn info(args: &InfoArgs, context: &Context) -> Outcome {
+    refuse_url(&args.db, "ls")?;
     let db = open_to_read(&args.db)?;
     context.record(info_record(&db, &args.db)?)?;
     Ok(Exit::Ok)

@@ -15,7 +15,7 @@ use crate::interrupt;
 use crate::load::pipe::pipe;
 use crate::load::writer::{Duplicates, Writer};
 use crate::load::{Input, InputFormat};
-use crate::open::{IfMissing, Tuning, is_database, open_to_write};
+use crate::open::{IfMissing, Tuning, exists, open_to_write};
 use crate::output::{Cell, Context, Format, Record};
 use crate::sizes::{show_count, show_duration, show_rate};
 
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &LoadArgs, context: &Context) -> Outcome {
             fs::metadata(file).map_err(|error| Failure::file("open", file, &error))?;
         }
     }
-    let fresh = !is_database(&args.db);
+    let fresh = !exists(&args.db)?;
     let db = open_to_write(&args.db, &args.tuning, IfMissing::Create, context)?;
     let loaded = load(&db, args, fresh, context);
     let closed = db.close();

@@ -3,6 +3,8 @@
 
 pub(crate) mod bench;
 pub(crate) mod care;
+#[cfg(feature = "cloud")]
+pub(crate) mod cloud;
 pub(crate) mod copies;
 pub(crate) mod data;
 pub(crate) mod files;

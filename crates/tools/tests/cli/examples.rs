@@ -7,6 +7,8 @@ use crate::harness::Scratch;
 fn verbs(help: &str) -> Vec<String> {
     let list = help.split("Commands:\n").nth(1).unwrap();
     let lines = list.lines().take_while(|line| line.starts_with("  "));
+    // What is indented further goes on about the verb above.
+    let lines = lines.filter(|line| !line.starts_with("   "));
     let words = lines.filter_map(|line| line.split_whitespace().next());
     words.filter(|word| *word != "help").map(str::to_owned).collect()
 }
@@ -27,19 +29,44 @@ fn every_example_in_the_help_works() {
     let mut pages: Vec<String> =
         verbs.iter().map(|verb| scratch.ok(&format!("{verb} --help"))).collect();
     pages.push(scratch.ok("--help"));
+    #[cfg(feature = "cloud")]
+    let bucket = Bucket::new(&scratch, &mut pages);
     for page in pages {
         let examples = examples(&page);
         assert!(examples.len() >= 2, "{page}");
         for example in examples {
-            let ran = std::process::Command::new("sh")
+            let mut command = std::process::Command::new("sh");
+            command
                 .args(["-c", &example])
                 .current_dir(scratch.path())
                 .env("PATH", &path)
-                .env("XDG_STATE_HOME", scratch.path())
-                .output()
-                .unwrap();
+                .env("XDG_STATE_HOME", scratch.path());
+            #[cfg(feature = "cloud")]
+            bucket.lend(&mut command);
+            let ran = command.output().unwrap();
             let errors = String::from_utf8_lossy(&ran.stderr);
             assert!(ran.status.success(), "{example}: {errors}");
         }
+    }
+}
+
+/// What examples of databases in a bucket find: a server, and the database that they are about.
+#[cfg(feature = "cloud")]
+struct Bucket(crate::cloud::server::Server);
+
+#[cfg(feature = "cloud")]
+impl Bucket {
+    /// Adds the pages of `cloud`'s own verbs.
+    fn new(scratch: &Scratch, pages: &mut Vec<String>) -> Bucket {
+        for verb in verbs(&scratch.ok("cloud --help")) {
+            pages.push(scratch.ok(&format!("cloud {verb} --help")));
+        }
+        let server = crate::cloud::server::Server::new();
+        drop(crate::cloud::database::make(&server));
+        Bucket(server)
+    }
+
+    fn lend(&self, command: &mut std::process::Command) {
+        crate::cloud::reach(command, &self.0);
     }
 }

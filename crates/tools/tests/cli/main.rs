@@ -3,6 +3,8 @@
 #![allow(missing_docs, clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod care;
+#[cfg(feature = "cloud")]
+mod cloud;
 mod demo;
 mod examples;
 mod exits;

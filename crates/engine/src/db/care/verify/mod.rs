@@ -5,6 +5,7 @@
 //! and what it names anew is checked too. A file that is gone is a problem only if the last
 //! manifest read still names it.
 
+mod edited;
 mod report;
 mod table;
 mod wal;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use edited::EditedVersion;
 pub use report::{FileKind, Verdict, VerifiedFile, VerifyProgress, VerifyReport};
 
 use crate::base::error::{Error, ErrorKind, Result};
