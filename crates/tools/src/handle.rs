@@ -103,15 +103,12 @@ pub(crate) mod bucket {
         db: CloudDb,
         /// Gone when the command ends, if there is no `--cache`: all is in the bucket then.
         _folder: Folder,
-        is_kept: bool,
     }
 
     impl Owned {
         pub(super) fn close(self) -> siltstone::Result<()> {
-            if !self.is_kept {
-                // Only tables go to the bucket, and nothing stays here.
-                self.db.flush()?;
-            }
+            // Only tables go to the bucket: others are to see what was written.
+            self.db.flush()?;
             self.db.close()
         }
     }
@@ -191,7 +188,7 @@ pub(crate) mod bucket {
         let cloud = cloud.with_unless_owned(!TAKES_OVER.load(Relaxed));
         let db = CloudDb::open(&opened.home, &folder.path, options, cloud);
         let db = db.map_err(|error| explain(error, url))?;
-        Ok(Owned { db, is_kept: folder.is_kept, _folder: folder })
+        Ok(Owned { db, _folder: folder })
     }
 
     pub(crate) fn open_to_read(url: &Path, options: Options) -> Result<Seen, Failure> {

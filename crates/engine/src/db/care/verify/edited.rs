@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::table::{Expected, check};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::SeqNo;
+use crate::db::care::restore::fold_edits;
 use crate::db::options::Options;
 use crate::db::settings::Settings;
 use crate::db::shape::{LevelInfo, levels_of};
@@ -21,8 +22,8 @@ pub struct EditedVersion {
 }
 
 impl EditedVersion {
-    /// Applies edits in LevelDB's encoding, from the first of a manifest on. Reads and writes no file; memory grows with the
-    /// tables that are left.
+    /// Applies edits in LevelDB's encoding, from the first of a manifest on; where another manifest begins, all is begun anew.
+    /// Reads and writes no file; memory grows with the tables that are left.
     ///
     /// # Errors
     ///
@@ -33,7 +34,8 @@ impl EditedVersion {
     ) -> Result<Self> {
         let settings = Settings::resolve(options)?;
         let graveyard = Arc::new(Graveyard::new());
-        let recovered = recover_edits(&settings.order, &graveyard, edits)?;
+        let whole = fold_edits(edits)?;
+        let recovered = recover_edits(&settings.order, &graveyard, [&whole[..]])?;
         Ok(EditedVersion { settings, recovered })
     }
 
@@ -108,9 +110,6 @@ mod tests {
 
         fn installed(&self, change: &Installed<'_>) {
             let mut edits = self.edits.lock().unwrap();
-            if change.is_whole {
-                edits.clear();
-            }
             edits.push(change.edit.to_vec());
         }
     }
