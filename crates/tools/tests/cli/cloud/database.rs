@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use siltstone::{
-    Background, Db, Env, FileNumber, FileSystem, Installed, Options, RandomAccessFile, Result,
-    Site, TableStore, WritableFile,
+    Background, Db, EditedVersion, Env, FileNumber, FileSystem, Installed, Options,
+    RandomAccessFile, Result, Site, TableStore, WritableFile,
 };
 use siltstone_cloud::{
-    Call, Edit, Home, Opening, Part, Purpose, Root, Table, Token, VersionLog, upload,
+    Call, Edit, Home, Opening, Part, Purpose, Root, Table, Token, VersionLog, read_newest, upload,
 };
 use siltstone_s3::{Location, S3Bucket};
 
@@ -153,6 +153,20 @@ pub(crate) fn make_at(home: &Home, mut touch: impl FnMut(u64, Bytes) -> Bytes) -
     }
     assert!(!log.state().tables().is_empty());
     log
+}
+
+/// Drops all tables, in the engine's words as well.
+pub(crate) fn emptied(log: &VersionLog) -> Edit {
+    let newest = read_newest(log.home()).unwrap().unwrap();
+    let edits = newest.payloads.iter().map(|payload| payload.as_ref());
+    let levels = EditedVersion::replay(edits, &Options::default()).unwrap().levels();
+    let tables = levels.iter().flat_map(|level| {
+        // Tag 6: removed table.
+        level.tables.iter().map(|table| [6, level.level.number(), table.number.0 as u8])
+    });
+    let payload: Vec<u8> = tables.flatten().collect();
+    let removed = log.state().tables().keys().copied().collect();
+    Edit { payloads: vec![payload.into()], removed, ..Edit::default() }
 }
 
 /// Reads an object through the bucket, as anybody may.

@@ -2,7 +2,7 @@
 
 use siltstone_cloud::{Edit, ErrorKind};
 
-use super::database::{home_at, make_at};
+use super::database::{KEYS, emptied, home_at, make_at};
 use super::{rows_of, with};
 use crate::harness::{Ran, Scratch, finish, spawn};
 
@@ -37,13 +37,12 @@ fn a_database_is_looked_at_looked_after_and_taken_over() {
     assert_eq!(with(&rows("ls DB"), "what", "owner")[0]["name"], "writer-1:7420");
     let verified = rows("verify DB --deep");
     let read: u64 = verified.iter().filter_map(|row| row["entries"].as_u64()).sum();
-    assert_eq!(read, super::database::KEYS);
+    assert_eq!(read, KEYS);
     assert!(rows("doctor DB").iter().all(|row| row["verdict"] != "unknown"));
     rows("checkpoint DB create daily");
     rows(&format!("clone DB {place}/copy --checkpoint daily"));
     assert_eq!(rows("checkpoint DB").len(), 2);
-    log.commit(Edit { removed: log.state().tables().keys().copied().collect(), ..Edit::default() })
-        .unwrap();
+    log.commit(emptied(&log)).unwrap();
     assert!(!rows("gc DB --min-age 0 --reconcile --yes").is_empty(), "the merge has dropped some");
     assert_eq!(run(&format!("verify {place}/copy --deep")).code, 0);
     assert_eq!(rows("fence DB --yes")[0]["ended_epoch"], 1);
