@@ -25,10 +25,13 @@ use crate::{ErrorKind, Failure, Part, table};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// A version edit, and the numbers of tables that it adds and removes.
+type Change = (Bytes, Vec<u64>, Vec<u64>);
+
 /// Tables in memory, and edits as they were told.
 struct Keeper {
     env: Env,
-    edits: Mutex<Vec<(Bytes, Vec<u64>, Vec<u64>)>>,
+    edits: Mutex<Vec<Change>>,
 }
 
 impl Keeper {
@@ -110,7 +113,7 @@ fn fill(home: &Home, touch: impl Fn(u64, Vec<u8>) -> Vec<u8>) -> VersionLog {
 
 /// An edit that drops a table, in the engine's words as well.
 fn dropping(log: &VersionLog, number: u64) -> Edit {
-    let newest = crate::log::replay::read_newest(log.home()).unwrap().unwrap();
+    let newest = replay::read_newest(log.home()).unwrap().unwrap();
     let edits = newest.payloads.iter().map(|payload| payload.as_ref());
     let levels = EditedVersion::replay(edits, &Options::default()).unwrap().levels();
     let has = |level: &&LevelInfo| level.tables.iter().any(|table| table.number.0 == number);
