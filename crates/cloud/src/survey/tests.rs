@@ -4,8 +4,8 @@ use std::sync::Mutex;
 
 use bytes::Bytes;
 use siltstone::{
-    Background, Db, Env, FileNumber, Installed, Options, RandomAccessFile, Site, TableStore,
-    WritableFile,
+    Background, Db, EditedVersion, Env, FileNumber, Installed, LevelInfo, Options,
+    RandomAccessFile, Site, TableStore, WritableFile,
 };
 
 use super::jobs::list_jobs;
@@ -25,13 +25,13 @@ use crate::{ErrorKind, Failure, Part, table};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// An edit, and tables that it adds and removes.
-type Told = (Bytes, Vec<u64>, Vec<u64>);
+/// A version edit, and the numbers of tables that it adds and removes.
+type Change = (Bytes, Vec<u64>, Vec<u64>);
 
 /// Tables in memory, and edits as they were told.
 struct Keeper {
     env: Env,
-    edits: Mutex<Vec<Told>>,
+    edits: Mutex<Vec<Change>>,
 }
 
 impl Keeper {
@@ -109,6 +109,18 @@ fn fill(home: &Home, touch: impl Fn(u64, Vec<u8>) -> Vec<u8>) -> VersionLog {
         log.commit(Edit { payloads: vec![edit], added, removed }).unwrap();
     }
     log
+}
+
+/// An edit that drops a table, in the engine's words as well.
+fn dropping(log: &VersionLog, number: u64) -> Edit {
+    let newest = replay::read_newest(log.home()).unwrap().unwrap();
+    let edits = newest.payloads.iter().map(|payload| payload.as_ref());
+    let levels = EditedVersion::replay(edits, &Options::default()).unwrap().levels();
+    let has = |level: &&LevelInfo| level.tables.iter().any(|table| table.number.0 == number);
+    let level = levels.iter().find(has).unwrap().level.number();
+    // Tag 6: removed table.
+    let payload = Bytes::from(vec![6, level, u8::try_from(number).unwrap()]);
+    Edit { payloads: vec![payload], removed: vec![number], ..Edit::default() }
 }
 
 fn untouched(_: u64, body: Vec<u8>) -> Vec<u8> {
@@ -268,6 +280,15 @@ fn edits_that_do_not_fit_are_damage_and_other_comparators_end_the_look() {
 
     let (_, home) = world();
     let mut log = fill(&home, untouched);
+    let number = *log.state().tables().keys().next().unwrap();
+    log.commit(Edit { removed: vec![number], ..Edit::default() }).unwrap();
+    let newest = home.object(&Name::Version(log.state().version()));
+    let deep = damage(&verified(&home, Depth::Entries));
+    let message = format!("table {number} is not the same in the edits and in the record");
+    assert!(deep[0].0 == newest && deep[0].1.contains(&message), "{deep:?}");
+
+    let (_, home) = world();
+    let mut log = fill(&home, untouched);
     let other = Bytes::from_static(b"\x01\x05other");
     log.commit(Edit { payloads: vec![other], ..Edit::default() }).unwrap();
     let ended = verify_database(&home, Depth::Entries, &Options::default(), &mut |_| ());
@@ -283,7 +304,7 @@ fn what_nobody_names_is_no_damage() {
     put(&bucket, "db/some/one's", b"?");
     let dropped = log.state().tables().keys().copied().next().unwrap();
     let (past, _) = own_table(&log);
-    log.commit(Edit { removed: vec![dropped], ..Edit::default() }).unwrap();
+    log.commit(dropping(&log, dropped)).unwrap();
     let findings = verified(&home, Depth::Bytes);
     assert_eq!(damage(&findings), []);
     for (object, said) in [(&*coming, "Unnamed"), ("db/some/one's", "Foreign"), (&*past, "Past")] {
@@ -314,7 +335,7 @@ fn shares_add_up_and_clones_borrow() {
     let share = |home: &Home, share: Share| measure(home).unwrap().unwrap().shares[share as usize];
     assert_eq!(share(&home, Share::Newest).bytes, all);
     pin(&home, "daily", 7, version);
-    log.commit(Edit { removed: vec![number], ..Edit::default() }).unwrap();
+    log.commit(dropping(&log, number)).unwrap();
     assert_eq!(share(&home, Share::Newest).bytes, all - first.bytes);
     assert_eq!(share(&home, Share::Pinned), Amount { objects: 1, bytes: first.bytes });
     table::upload(&home, log.table_id(900), &Bytes::from_static(b"new"), Purpose::Flush).unwrap();
@@ -362,7 +383,7 @@ fn what_was_collected_meanwhile_is_no_damage() {
     let (bucket, home) = world();
     let mut log = fill(&home, untouched);
     let number = *log.state().tables().keys().next().unwrap();
-    log.commit(Edit { removed: vec![number], ..Edit::default() }).unwrap();
+    log.commit(dropping(&log, number)).unwrap();
     siltstone::Clock::sleep(&*bucket, Duration::from_secs(7200));
     log.commit(Edit::default()).unwrap();
     let options = CollectOptions { age_min: Duration::ZERO, ..CollectOptions::default() };

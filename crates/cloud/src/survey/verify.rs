@@ -80,7 +80,7 @@ struct Wanted {
 struct Verifier<'a> {
     home: &'a Home,
     depth: Depth,
-    /// `None` where the edits do not fit.
+    /// `None` where the edits do not fit, or there are none.
     versions: Vec<Option<EditedVersion>>,
     each: &'a mut dyn FnMut(Finding),
 }
@@ -163,13 +163,9 @@ fn edited(
         return Ok(all);
     }
     for (replay, _) in versions_of(kept) {
-        if replay.state.tables().is_empty() {
-            continue;
-        }
         let name = home.object(&Name::Version(replay.state.version()));
-        let edits = replay.payloads.iter().map(|payload| payload.as_ref());
-        match EditedVersion::replay(edits, options) {
-            Ok(version) => all.push(Some(version)),
+        match edited_version(replay, options) {
+            Ok(version) => all.push(version),
             Err(error) if error.kind() == siltstone::ErrorKind::Incompatible => {
                 return Err(Error::new(ErrorKind::Misuse, &name, error.to_string()));
             }
@@ -181,6 +177,30 @@ fn edited(
         }
     }
     Ok(all)
+}
+
+/// What the engine has to say to one version; nothing, if it was never told anything.
+fn edited_version(replay: &Replay, options: &Options) -> siltstone::Result<Option<EditedVersion>> {
+    if replay.payloads.is_empty() && replay.state.tables().is_empty() {
+        return Ok(None);
+    }
+    let edits = replay.payloads.iter().map(|payload| payload.as_ref());
+    let version = EditedVersion::replay(edits, options)?;
+    let levels = version.levels();
+    let tables = levels.iter().flat_map(|level| &level.tables);
+    let edited: BTreeMap<u64, u64> = tables.map(|table| (table.number.0, table.bytes)).collect();
+    // Collectors go by the record, and readers by the edits: what only readers know would be removed from under them.
+    let listed = replay.state.tables().iter();
+    let listed: BTreeMap<u64, u64> = listed.map(|(number, table)| (*number, table.bytes)).collect();
+    if edited != listed {
+        let stray = edited.iter().find(|(number, bytes)| listed.get(number) != Some(bytes));
+        let stray =
+            stray.or_else(|| listed.iter().find(|(number, _)| !edited.contains_key(number)));
+        let number = stray.map_or(0, |(number, _)| *number);
+        let message = format!("table {number} is not the same in the edits and in the record");
+        return Err(siltstone::Error::corruption(message));
+    }
+    Ok(Some(version))
 }
 
 impl Verifier<'_> {
@@ -219,8 +239,7 @@ impl Verifier<'_> {
     /// Tables of all versions that are kept for sure, by their objects' names.
     fn wanted(&self, kept: &Kept) -> BTreeMap<String, Wanted> {
         let mut all = BTreeMap::new();
-        let filled = versions_of(kept).filter(|(replay, _)| !replay.state.tables().is_empty());
-        for (version, (replay, is_pinned)) in filled.enumerate() {
+        for (version, (replay, is_pinned)) in versions_of(kept).enumerate() {
             for (number, table) in replay.state.tables() {
                 let home = home_of(self.home, &replay.state, table);
                 let home = home.unwrap_or_else(|| self.home.clone());

@@ -195,7 +195,8 @@ fn level_rows(found: &Survey, levels: &[LevelInfo]) -> Vec<Row> {
     };
     let mut rows: Vec<Row> = levels.iter().map(row).collect();
     if known != all && known > 0 {
-        let note = format!("the version edits have {known} tables, the record {all}: verify it");
+        let note =
+            format!("the version edits have {known} tables, the record {all}: verify --deep");
         rows.push(Row { what: "level", note: Some(note), ..Row::default() });
     }
     rows

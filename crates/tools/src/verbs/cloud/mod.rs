@@ -29,16 +29,16 @@ Examples:
   siltstone cloud ls s3://shop/orders --tables -o csv";
 
 const HELP_VERIFY: &str = "\
-Tables of the newest version, and of those that checkpoints and clones keep, are read and held against their checksums. Nothing
-is written.
+Tables of the newest version, and of those that checkpoints and clones keep, are read and held
+against their checksums. Nothing is written.
 
 Examples:
   siltstone cloud verify s3://shop/orders
   siltstone cloud verify s3://shop/orders --deep -o jsonl";
 
 const HELP_GC: &str = "\
-What goes: what no version that may still be read consists of, and what no later version may name. Every owner may collect
-by himself; several collectors do no harm.
+What goes: what no version that may still be read consists of, and what no later version may
+name. Every owner may collect by himself; several collectors do no harm.
 
 Examples:
   siltstone cloud gc s3://shop/orders
@@ -60,8 +60,8 @@ Examples:
   siltstone cloud ls s3://shop/orders-copy";
 
 const HELP_FENCE: &str = "\
-For a writer that is lost: on a machine that does not answer, or that came back twice. What it has committed stays; what it has
-only acknowledged on its own disk is not in the bucket.
+For a writer that is lost: on a machine that does not answer, or that came back twice. What it
+has committed stays; what it has only acknowledged on its own disk is not in the bucket.
 
 Examples:
   siltstone cloud fence s3://shop/orders
@@ -98,8 +98,9 @@ pub(crate) enum CloudVerb {
 
 /// What the help of `cloud` itself ends with.
 pub(crate) const HELP: &str = "\
-A URL is s3://BUCKET/PATH, where PATH is the database's own; ?endpoint=.. and ?region=.. may follow. Keys come from the
-environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, or the role of the machine or pod.
+A URL is s3://BUCKET/PATH, where PATH is the database's own; ?endpoint=.. and ?region=.. may
+follow. Keys come from the environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+AWS_SESSION_TOKEN, or the role of the machine or pod.
 
 Examples:
   siltstone cloud doctor s3://shop

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use siltstone_cloud::{Edit, ErrorKind};
 
-use super::database::{home, make, read};
+use super::database::{emptied, home, make, read};
 use super::{World, rows_of, with};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -64,8 +64,7 @@ fn checkpoints_keep_what_they_name_until_they_are_removed() {
     assert_eq!(created["version"], kept);
     let taken = world.run("checkpoint DB create before-cleaning");
     assert_eq!(taken.code, 2, "{}", taken.err);
-    let removed: Vec<u64> = log.state().tables().keys().copied().collect();
-    log.commit(Edit { removed, ..Edit::default() }).unwrap();
+    log.commit(emptied(&log)).unwrap();
     world.server.pass(DAY);
     world.rows("gc DB --yes");
     let listed = world.rows("checkpoint DB list");
@@ -101,8 +100,7 @@ fn a_clone_shares_tables_and_its_parent_keeps_them() {
     let cost = world.rows("cost s3://shop/copies/monday");
     assert_eq!(with(&cost, "what", "tables of parents, paid for there")[0]["count"], tables);
 
-    let removed: Vec<u64> = log.state().tables().keys().copied().collect();
-    log.commit(Edit { removed, ..Edit::default() }).unwrap();
+    log.commit(emptied(&log)).unwrap();
     world.server.pass(DAY);
     world.rows("gc DB --yes");
     let ran = world.run("verify s3://shop/copies/monday --deep -o jsonl");

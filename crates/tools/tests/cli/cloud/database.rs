@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use siltstone::{
-    Background, Db, Env, FileNumber, FileSystem, Installed, Options, RandomAccessFile, Result,
-    Site, TableStore, WritableFile,
+    Background, Db, EditedVersion, Env, FileNumber, FileSystem, Installed, Options,
+    RandomAccessFile, Result, Site, TableStore, WritableFile,
 };
 use siltstone_cloud::{
-    Call, Edit, Home, Opening, Part, Purpose, Root, Table, Token, VersionLog, upload,
+    Call, Edit, Home, Opening, Part, Purpose, Root, Table, Token, VersionLog, read_newest, upload,
 };
 use siltstone_s3::{Location, S3Bucket};
 
@@ -112,12 +112,16 @@ fn changes() -> Vec<Change> {
 /// The place of a database in the server's bucket.
 pub(crate) fn home(server: &Server, path: &str) -> Home {
     let url = format!("s3://{BUCKET}/{path}?endpoint={}", server.endpoint);
-    let location = Location::parse_with(&url, |name| match name {
+    home_at(&url, |name| match name {
         "AWS_ACCESS_KEY_ID" => Some(KEY_ID.to_owned()),
         "AWS_SECRET_ACCESS_KEY" => Some(SECRET.to_owned()),
         _ => None,
-    });
-    let (location, path) = location.unwrap().split();
+    })
+}
+
+/// The place of a database that a URL names, with keys of an environment.
+pub(crate) fn home_at(url: &str, variable: impl Fn(&str) -> Option<String>) -> Home {
+    let (location, path) = Location::parse_with(url, variable).unwrap().split();
     let bucket = Arc::new(S3Bucket::at(&location, Default::default()).unwrap());
     Home::new(bucket, Root::new(&path).unwrap(), Env::default().clock)
 }
@@ -128,9 +132,14 @@ pub(crate) fn make(server: &Server) -> VersionLog {
 }
 
 /// The same, with tables that somebody else has had in his hands before they were uploaded.
-pub(crate) fn make_with(server: &Server, mut touch: impl FnMut(u64, Bytes) -> Bytes) -> VersionLog {
+pub(crate) fn make_with(server: &Server, touch: impl FnMut(u64, Bytes) -> Bytes) -> VersionLog {
+    make_at(&home(server, PATH), touch)
+}
+
+/// The same, anywhere.
+pub(crate) fn make_at(home: &Home, mut touch: impl FnMut(u64, Bytes) -> Bytes) -> VersionLog {
     let opening = Opening { address: "writer-1:7420".to_owned(), ..Opening::new(Token(1)) };
-    let (mut log, _) = VersionLog::open(&home(server, PATH), &opening).unwrap();
+    let (mut log, _) = VersionLog::open(home, &opening).unwrap();
     let mut uploaded: BTreeMap<u64, Table> = BTreeMap::new();
     for Change { edit, added, removed } in changes() {
         for (number, body) in &added {
@@ -144,6 +153,20 @@ pub(crate) fn make_with(server: &Server, mut touch: impl FnMut(u64, Bytes) -> By
     }
     assert!(!log.state().tables().is_empty());
     log
+}
+
+/// Drops all tables, in the engine's words as well.
+pub(crate) fn emptied(log: &VersionLog) -> Edit {
+    let newest = read_newest(log.home()).unwrap().unwrap();
+    let edits = newest.payloads.iter().map(|payload| payload.as_ref());
+    let levels = EditedVersion::replay(edits, &Options::default()).unwrap().levels();
+    let tables = levels.iter().flat_map(|level| {
+        // Tag 6: removed table.
+        level.tables.iter().map(|table| [6, level.level.number(), table.number.0 as u8])
+    });
+    let payload: Vec<u8> = tables.flatten().collect();
+    let removed = log.state().tables().keys().copied().collect();
+    Edit { payloads: vec![payload.into()], removed, ..Edit::default() }
 }
 
 /// Reads an object through the bucket, as anybody may.

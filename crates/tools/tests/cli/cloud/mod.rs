@@ -5,6 +5,7 @@ mod care;
 mod damage;
 pub(crate) mod database;
 mod looks;
+mod real;
 mod refusals;
 pub(crate) mod server;
 
