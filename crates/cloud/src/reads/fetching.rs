@@ -151,27 +151,35 @@ impl Core {
         }
     }
 
-    /// Has the crew get the next window of a run.
+    /// Has the crew get the next windows of a run.
     pub(super) fn read_ahead(self: &Arc<Self>, run: RunId, access: Access) {
         let Some(desk) = &self.shared.ahead else { return };
-        let (windows, extents) = (&self.shared.windows, self.shared.extents);
-        let end = self.tail_start.load(Relaxed);
-        let Some(range) = windows.next(run, end) else { return };
-        let wanted = extents.span(&range);
+        let windows = &self.shared.windows;
+        while let Some(range) = windows.next(run, self.tail_start.load(Relaxed)) {
+            let Some(flight) = self.list_ahead(&range) else { return };
+            let extents = self.shared.extents;
+            let bytes = extents.bytes_of(&extents.span(&range), self.object.bytes);
+            windows.add_ahead(run, Arc::clone(&flight), bytes);
+            let unflown = Unflown { core: Arc::clone(self), flight };
+            if !desk.leave(Box::new(move || drop(unflown.fly(access)))) {
+                return;
+            }
+            add(&self.shared.counters.windows_ahead, 1);
+        }
+    }
+
+    /// A flight for what nobody needs yet; `None` if it begins with what is cached, or comes for others: that is had without.
+    fn list_ahead(&self, range: &Range<u64>) -> Option<Arc<Flight>> {
+        let wanted = self.shared.extents.span(range);
         let wanted = self.without_cached_ends(wanted.clone(), wanted.start);
         let mut flights = self.flights();
-        // What is cached, or comes for others, is had without.
         let comes = flights.iter().any(|flight| flight.covers(wanted.start));
         if comes || self.is_cached(wanted.start) {
-            return;
+            return None;
         }
         let flight = Arc::new(Flight::ahead(wanted));
         flights.push(Arc::clone(&flight));
-        drop(flights);
-        windows.set_ahead(run, Arc::clone(&flight), range.end - range.start);
-        let unflown = Unflown { core: Arc::clone(self), flight };
-        let is_left = desk.leave(Box::new(move || drop(unflown.fly(access))));
-        add(&self.shared.counters.windows_ahead, u64::from(is_left));
+        Some(flight)
     }
 
     pub(super) fn is_cached(&self, extent: u32) -> bool {
