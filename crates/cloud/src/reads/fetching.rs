@@ -1,7 +1,7 @@
 //! Gets of a table's extents: one for all who want them at the same time, into the cache, and ahead of who reads on.
 //!
-//! I1: bytes come from an object of the size that the table must have, and from the place that was asked for; else there is an error.
-//! Whether they are what was written, the checksums of blocks tell.
+//! I1: bytes come from an object of the size that the table must have, from the place that was asked for, and from one object as long as
+//! the table is open; else there is an error. Whether they are what was written, the checksums of blocks tell.
 //! I2: an extent that is on its way is not asked for again.
 //! I3: what was got is in the cache, or on its way there, before its flight is over: who comes later finds one or the other.
 //!
@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use crc32c::crc32c_append;
 use siltstone::{Access, Error, ErrorKind, Result};
 
 use super::cache::Fill;
@@ -19,7 +20,10 @@ use super::counters::add;
 use super::flight::Flight;
 use super::remote_table::Core;
 use super::windows::RunId;
-use crate::bucket::{BucketError, Call, Failure, Part, Purpose};
+use crate::bucket::{BucketError, Call, Failure, Part, Purpose, Tag};
+
+/// An object is looked at in such pieces.
+const CHECK_BYTES: u64 = 8 << 20;
 
 impl Core {
     /// Gets extents, or waits for a get that brings the one that is needed. `None` if that is near by now.
@@ -73,9 +77,15 @@ impl Core {
         outcome
     }
 
-    /// One get.
     fn get(&self, extents: &Range<u32>, purpose: Purpose) -> Result<Bytes> {
         let range = self.shared.extents.bytes_of(extents, self.object.bytes);
+        let (body, tag) = self.ask(&range, purpose)?;
+        self.check_tag(tag)?;
+        Ok(body)
+    }
+
+    /// One get.
+    fn ask(&self, range: &Range<u64>, purpose: Purpose) -> Result<(Bytes, Tag)> {
         let (offset, len) = (range.start, range.end - range.start);
         self.shared.counters.note_get(purpose, len);
         let part = Part::Range { offset, len };
@@ -91,12 +101,42 @@ impl Core {
                 let message = format!("get: {got} bytes from {from} came, expected {len}");
                 return Err(Error::new(ErrorKind::Io, message));
             }
-            Ok(object.body)
+            Ok((object.body, object.tag))
         });
         checked.map_err(|error| {
             add(&self.shared.counters.failed_gets, 1);
             error.at(offset).in_file(&self.path)
         })
+    }
+
+    /// An object that is written again, by an upload that was tried twice, has another tag and the same bytes. Blocks of another
+    /// table would be sound as well, so its bytes are looked at once (I1).
+    fn check_tag(&self, tag: Tag) -> Result<()> {
+        let known = self.tag().get_or_insert_with(|| tag.clone()).clone();
+        if known == tag {
+            return Ok(());
+        }
+        let mut crc = 0;
+        for start in (0..self.object.bytes).step_by(CHECK_BYTES as usize) {
+            let range = start..self.object.bytes.min(start + CHECK_BYTES);
+            let (body, of) = self.ask(&range, Purpose::Tool)?;
+            if of != tag {
+                let message = "get: the object changes while it is read";
+                return Err(Error::new(ErrorKind::Io, message).at(start).in_file(&self.path));
+            }
+            crc = crc32c_append(crc, &body);
+        }
+        if crc != self.object.crc32c {
+            let message = "object is another than was opened, by its checksum";
+            return Err(Error::corruption(message).at(0).in_file(&self.path));
+        }
+        *self.tag() = Some(tag);
+        Ok(())
+    }
+
+    fn tag(&self) -> MutexGuard<'_, Option<Tag>> {
+        // It is replaced whole.
+        self.tag.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn keep(&self, extents: &Range<u32>, bytes: &Bytes, fill: Fill) {
@@ -111,27 +151,35 @@ impl Core {
         }
     }
 
-    /// Has the crew get the next window of a run.
+    /// Has the crew get the next windows of a run.
     pub(super) fn read_ahead(self: &Arc<Self>, run: RunId, access: Access) {
         let Some(desk) = &self.shared.ahead else { return };
-        let (windows, extents) = (&self.shared.windows, self.shared.extents);
-        let end = self.tail_start.load(Relaxed);
-        let Some(range) = windows.next(run, end) else { return };
-        let wanted = extents.span(&range);
+        let windows = &self.shared.windows;
+        while let Some(range) = windows.next(run, self.tail_start.load(Relaxed)) {
+            let Some(flight) = self.list_ahead(&range) else { return };
+            let extents = self.shared.extents;
+            let bytes = extents.bytes_of(&extents.span(&range), self.object.bytes);
+            windows.add_ahead(run, Arc::clone(&flight), bytes);
+            let unflown = Unflown { core: Arc::clone(self), flight };
+            if !desk.leave(Box::new(move || drop(unflown.fly(access)))) {
+                return;
+            }
+            add(&self.shared.counters.windows_ahead, 1);
+        }
+    }
+
+    /// A flight for what nobody needs yet; `None` if it begins with what is cached, or comes for others: that is had without.
+    fn list_ahead(&self, range: &Range<u64>) -> Option<Arc<Flight>> {
+        let wanted = self.shared.extents.span(range);
         let wanted = self.without_cached_ends(wanted.clone(), wanted.start);
         let mut flights = self.flights();
-        // What is cached, or comes for others, is had without.
         let comes = flights.iter().any(|flight| flight.covers(wanted.start));
         if comes || self.is_cached(wanted.start) {
-            return;
+            return None;
         }
         let flight = Arc::new(Flight::ahead(wanted));
         flights.push(Arc::clone(&flight));
-        drop(flights);
-        windows.set_ahead(run, Arc::clone(&flight), range.end - range.start);
-        let unflown = Unflown { core: Arc::clone(self), flight };
-        let is_left = desk.leave(Box::new(move || drop(unflown.fly(access))));
-        add(&self.shared.counters.windows_ahead, u64::from(is_left));
+        Some(flight)
     }
 
     pub(super) fn is_cached(&self, extent: u32) -> bool {

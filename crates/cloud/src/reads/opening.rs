@@ -21,6 +21,7 @@ impl Core {
     pub(super) fn load_usual_tail(self: &Arc<Self>, purpose: Purpose) -> Result<()> {
         self.tail().purpose = purpose;
         let start = self.object.bytes - self.shared.tails.guess(self.object.bytes);
+        self.shared.tails.note_open();
         let found = self.load_tail(self.shared.extents.start(self.shared.extents.at(start)))?;
         let counters = &self.shared.counters;
         add(&counters.opened, 1);

@@ -19,7 +19,7 @@ use super::flight::Flight;
 use super::object::{ObjectKey, TableObject, copy_from};
 use super::tables::Shared;
 use super::tail::Tail;
-use crate::bucket::Purpose;
+use crate::bucket::{Purpose, Tag};
 
 /// An open table in a bucket. Made by [`RemoteTables`](crate::RemoteTables).
 ///
@@ -40,6 +40,8 @@ pub(super) struct Core {
     /// Where the tail begins, at most: most reads need not lock it.
     pub(super) tail_start: AtomicU64,
     pub(super) flights: Mutex<Vec<Arc<Flight>>>,
+    /// Of the object that answers came from.
+    pub(super) tag: Mutex<Option<Tag>>,
 }
 
 /// Where bytes were.
@@ -105,6 +107,7 @@ impl Core {
             tail: Mutex::new(tail),
             tail_start: AtomicU64::new(object.bytes),
             flights: Mutex::default(),
+            tag: Mutex::default(),
             object,
         }
     }

@@ -29,12 +29,17 @@ impl TailShare {
     /// How much to read of a table's end.
     pub(super) fn guess(&self, bytes: u64) -> u64 {
         let share = self.0.load(Relaxed);
-        // It sinks slowly, for tables that have grown plainer, and with a margin of an eighth: who needs more notes that.
-        self.0.store(share - share / 64, Relaxed);
         let share = share + share / 8;
         let guess = u128::from(bytes) * u128::from(share) / u128::from(WHOLE);
         let guess = u64::try_from(guess).unwrap_or(u64::MAX);
         guess.clamp(TAIL_BYTES_MIN, TAIL_BYTES_MAX).min(bytes)
+    }
+
+    /// A table is opened. For tables that have grown plainer the share sinks, by less than the margin of guesses: who needs as much as
+    /// before notes it again.
+    pub(super) fn note_open(&self) {
+        let share = self.0.load(Relaxed);
+        self.0.store(share - share / 64, Relaxed);
     }
 
     /// A table of `bytes` needed so much of its end.
@@ -83,11 +88,12 @@ mod tests {
         assert_eq!(share.guess(1000), 1000);
         for _ in 0..10_000 {
             share.note(64 << 20, 1_200_000);
+            share.note_open();
             let guess = share.guess(64 << 20);
             assert!((1_200_000..1_500_000).contains(&guess), "{guess}");
             assert!(share.guess(32 << 20) >= 600_000);
         }
-        (0..1000).for_each(|_| assert_eq!(share.guess(1), 1));
+        (0..1000).for_each(|_| share.note_open());
         assert_eq!(share.guess(64 << 20), TAIL_BYTES_MIN, "it forgets");
         share.note(0, 7);
         share.note(u64::MAX, u64::MAX);

@@ -7,6 +7,7 @@
 //! **Concurrency.** One lock for the runs of all tables. Readers take it once for a window or a block of a scan, not for gets,
 //! and no call is made under it.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,6 +27,11 @@ const MERGE_BYTES_MIN: u64 = 1 << 20;
 const GAP_BYTES_MAX: u64 = 64 << 10;
 /// A window this large is worth a thread that gets the next one meanwhile.
 const AHEAD_BYTES_MIN: u64 = 128 << 10;
+/// So many windows are on their way to a scan while it uses one: of 1 MiB each it takes four at a time to have more on its way than
+/// waiting for their first bytes costs, ..
+const SCANS_AHEAD_MAX: usize = 3;
+/// .. and of 8 MiB two.
+const MERGES_AHEAD_MAX: usize = 2;
 /// More runs than this are not told apart.
 const RUNS_MAX: usize = 128;
 /// A run that nobody has used for so many uses of others counts no more when memory is shared out.
@@ -84,9 +90,14 @@ struct Run {
     /// What it holds, from this offset on.
     start: u64,
     held: Bytes,
-    /// The next window, on its way or landed, and how large it is.
-    ahead: Option<(Arc<Flight>, u64)>,
+    /// The next windows, on their way or landed, in order.
+    ahead: VecDeque<Ahead>,
     used_at: u64,
+}
+
+struct Ahead {
+    flight: Arc<Flight>,
+    bytes: Range<u64>,
 }
 
 impl Windows {
@@ -128,14 +139,16 @@ impl Windows {
         extent: u32,
     ) -> Option<(RunId, Arc<Flight>)> {
         let mut runs = self.runs();
-        let run = runs.runs.iter_mut().find(|run| {
-            let ahead = run.ahead.as_ref();
-            run.table == table
-                && run.access == access
-                && ahead.is_some_and(|(flight, _)| flight.covers(extent))
-        })?;
-        let (flight, _) = run.ahead.take()?;
-        Some((run.id, flight))
+        let of_reader = |run: &&mut Run| run.table == table && run.access == access;
+        for run in runs.runs.iter_mut().filter(of_reader) {
+            let Some(at) = run.ahead.iter().position(|ahead| ahead.flight.covers(extent)) else {
+                continue;
+            };
+            // Those before it were passed over.
+            let found = run.ahead.drain(..=at).next_back()?;
+            return Some((run.id, found.flight));
+        }
+        None
     }
 
     /// Gives a run what was got for it.
@@ -147,17 +160,18 @@ impl Windows {
         runs.shrink_to(self.limits.memory_max);
     }
 
-    /// The window to read ahead now, behind the one that the run has just been given; `None` if it is not yet worth it.
+    /// The next window to read ahead, behind those that the run has or that are on their way; `None` if there are enough.
     pub(super) fn next(&self, run: RunId, end: u64) -> Option<Range<u64>> {
         let mut runs = self.runs();
         let taken = runs.memory();
         let span_max = runs.access_of(run).map(|access| runs.span_max(access, &self.limits))?;
         let run = runs.find(run)?;
-        let from = run.start + run.held.len() as u64;
+        let held_to = run.start + run.held.len() as u64;
+        let from = run.ahead.back().map_or(held_to, |ahead| ahead.bytes.end);
         let span = run.span.min(span_max);
         let is_worth_it = run.way == Way::Forward
             && span >= AHEAD_BYTES_MIN
-            && run.ahead.is_none()
+            && run.ahead.len() < ahead_max(run.access)
             && from < end
             && taken.saturating_add(span) <= self.limits.memory_max;
         if !is_worth_it {
@@ -168,9 +182,9 @@ impl Windows {
     }
 
     /// That window is on its way.
-    pub(super) fn set_ahead(&self, run: RunId, flight: Arc<Flight>, bytes: u64) {
+    pub(super) fn add_ahead(&self, run: RunId, flight: Arc<Flight>, bytes: Range<u64>) {
         if let Some(run) = self.runs().find(run) {
-            run.ahead = Some((flight, bytes));
+            run.ahead.push_back(Ahead { flight, bytes });
         }
     }
 
@@ -243,7 +257,7 @@ impl Runs {
             span: first_span(access),
             start: read.start,
             held: Bytes::new(),
-            ahead: None,
+            ahead: VecDeque::new(),
             used_at: self.uses,
         });
     }
@@ -269,8 +283,10 @@ impl Runs {
     }
 
     fn memory(&self) -> u64 {
-        let of_run =
-            |run: &Run| run.held.len() as u64 + run.ahead.as_ref().map_or(0, |(_, bytes)| *bytes);
+        let of_run = |run: &Run| {
+            let ahead = run.ahead.iter().map(|ahead| ahead.bytes.end - ahead.bytes.start);
+            run.held.len() as u64 + ahead.sum::<u64>()
+        };
         self.runs.iter().map(of_run).sum()
     }
 
@@ -305,6 +321,13 @@ impl Run {
             _ => (SCAN_BYTES_MIN, limits.scan_bytes_max),
         };
         self.span = (2 * self.span).clamp(least.min(most), most);
+    }
+}
+
+fn ahead_max(access: Access) -> usize {
+    match access {
+        Access::Merge => MERGES_AHEAD_MAX,
+        _ => SCANS_AHEAD_MAX,
     }
 }
 
@@ -379,18 +402,21 @@ mod tests {
     }
 
     #[test]
-    fn a_window_ahead_is_found_by_its_reader_only() {
+    fn windows_ahead_are_found_by_their_reader_only() {
         let windows = Windows::new(LIMITS);
         let plan = windows.plan(1, Access::Merge, &(0..4096), END);
         windows.hold(plan.run, 0, Bytes::from(vec![0; 1 << 20]));
         assert_eq!(windows.next(plan.run, END), Some(1 << 20..3 << 20));
-        windows.set_ahead(plan.run, Arc::new(Flight::new(16..48)), 2 << 20);
-        assert_eq!(windows.next(plan.run, END), None, "one at a time");
-        assert_eq!(windows.memory(), 3 << 20);
+        windows.add_ahead(plan.run, Arc::new(Flight::new(16..48)), 1 << 20..3 << 20);
+        assert_eq!(windows.next(plan.run, END), Some(3 << 20..7 << 20));
+        windows.add_ahead(plan.run, Arc::new(Flight::new(48..112)), 3 << 20..7 << 20);
+        assert_eq!(windows.next(plan.run, END), None, "two at a time");
+        assert_eq!(windows.memory(), 7 << 20);
         let takes = |table, access, extent| windows.take_ahead(table, access, extent).is_some();
         assert!(!takes(2, Access::Merge, 16) && !takes(1, Access::Scan, 16));
-        assert!(!takes(1, Access::Merge, 48));
-        assert!(takes(1, Access::Merge, 17) && !takes(1, Access::Merge, 17));
+        assert!(!takes(1, Access::Merge, 112));
+        assert!(takes(1, Access::Merge, 49) && !takes(1, Access::Merge, 49));
+        assert!(!takes(1, Access::Merge, 17), "passed over");
         assert_eq!(windows.next(plan.run, 1 << 20), None, "there is nothing behind the end");
     }
 }

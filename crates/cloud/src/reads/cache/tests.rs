@@ -272,6 +272,51 @@ fn is_unused(at: usize) -> bool {
     [20, second].iter().any(|head| (*head..head + 28).contains(&at))
 }
 
+/// Contents that are sound by their checksum, and say anything; and files that are anything.
+#[test]
+fn hostile_segments_are_survived() {
+    let env = Env::memory();
+    let cache = open_in(&env, 1 << 20).unwrap();
+    (0..3).for_each(|extent| keep(&cache, 1, extent));
+    drop(cache);
+    let [path] = segments(&env).try_into().unwrap();
+    let whole = read_file(&env, &path);
+    let records = 20 + 3 * layout::record_bytes(EXTENT) as usize;
+    let mut state = 7_u64;
+    let mut next = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 32) as u32
+    };
+    for round in 0..2000 {
+        let mut bytes = whole.clone();
+        if round % 2 == 0 {
+            let numbers =
+                [0, 20, 28, EXTENT, EXTENT + 1, u32::MAX, u32::MAX - 30, next(), next() % 30_000];
+            let mut number = || numbers[next() as usize % numbers.len()];
+            let entry = |_| {
+                let place = layout::Place { segment: 1, at: number(), len: number() };
+                ((object(1).key(), number() % 4), place)
+            };
+            let entries: Vec<_> = (0..4).map(entry).collect();
+            bytes.truncate(records);
+            bytes.extend(layout::contents(1, &entries));
+        } else {
+            let at = next() as usize % bytes.len();
+            let len = (next() as usize % 300).min(bytes.len() - at);
+            bytes[at..at + len].iter_mut().for_each(|byte| *byte = next() as u8);
+        }
+        write_file(&env, &path, &bytes);
+        let cache = open_in(&env, 1 << 20).unwrap();
+        (0..4).for_each(|extent| assert!(!is_there(&cache, 1, extent) || extent < 3));
+        keep(&cache, 1, 3);
+        assert!(is_there(&cache, 1, 3));
+        drop(cache);
+        for other in segments(&env).iter().filter(|other| **other != path) {
+            env.file_system.remove_file(other, Site::TableRemove).unwrap();
+        }
+    }
+}
+
 #[test]
 fn what_is_not_ours_stays_and_what_is_strange_goes() {
     let env = Env::memory();

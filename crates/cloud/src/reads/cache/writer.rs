@@ -85,13 +85,14 @@ impl Writer {
     fn make_room(&mut self, more: u32) -> Result<()> {
         loop {
             let index = self.inner.index();
-            let active = self.active.as_ref().map(|active| active.number);
-            let oldest = index.next_to_go(active);
-            let is_full = index.bytes() + u64::from(more) > self.inner.limit_bytes();
+            if index.bytes() + u64::from(more) <= self.inner.limit_bytes() {
+                return Ok(());
+            }
+            let oldest = index.next_to_go(self.active.as_ref().map(|active| active.number));
             drop(index);
             match oldest {
-                Some(oldest) if is_full => self.give_up(oldest)?,
-                _ => return Ok(()),
+                Some(oldest) => self.give_up(oldest)?,
+                None => return Ok(()),
             }
         }
     }

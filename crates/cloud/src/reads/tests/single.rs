@@ -295,6 +295,33 @@ fn failures_are_told_by_what_can_be_done() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
 
+/// An upload that was tried twice is nothing to complain about; another table of the same size is.
+#[test]
+fn an_object_that_changes_is_looked_at() {
+    let bucket = Arc::new(Watched::default());
+    let body = body(10 * MIB);
+    let object = bucket.put_table("a", body.clone());
+    let remote = tables(&bucket, RemoteOptions::default());
+    let table = remote.open(&object, Purpose::Get).unwrap();
+    assert_eq!(bucket.put_table("a", body.clone()), object);
+    bucket.take();
+    check(&*table, &body, 0, 10, Access::Get);
+    let gets = [range(0, EXTENT), range(0, 8 * MIB), range(8 * MIB, 10 * MIB)];
+    assert_eq!(bucket.take().iter().map(|(part, _)| *part).collect::<Vec<_>>(), gets);
+    check(&*table, &body, EXTENT, 10, Access::Get);
+    assert_eq!(bucket.take().len(), 1, "once is enough");
+
+    let mut other = body.clone();
+    other[9 * MIB] ^= 1;
+    bucket.put_table("a", other);
+    for access in [Access::Get, Access::Scan, Access::Merge] {
+        let error = table.read_for(&mut [0; 10], 5, access).unwrap_err();
+        assert!(error.is_corruption() && error.to_string().contains("another"), "{error}");
+    }
+    bucket.put_table("a", body.clone());
+    check(&*table, &body, 0, 10, Access::Get);
+}
+
 /// A bucket that panics takes its caller along, and nobody who waits.
 #[test]
 fn who_waits_is_woken_whatever_happens() {
