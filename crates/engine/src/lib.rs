@@ -138,7 +138,9 @@ pub use store::{Installed, TableStore};
 /// whoever runs a job does so.
 pub mod service {
     pub use crate::compaction::service::completion::Completion;
-    pub use crate::compaction::service::run::{JobCosts, JobTools, JobWatch, Resume, Workplace, run_job};
+    pub use crate::compaction::service::run::{
+        JobCosts, JobTools, JobWatch, Resume, Workplace, run_job,
+    };
     pub use crate::compaction::service::spec::{
         FilterLayout, JobInput, JobSpec, JobTable, KeyPart, KeyRange, KeySpan, TableCut,
         TableLayout,

@@ -165,8 +165,11 @@ fn a_job_that_is_away_holds_nobody_up() {
     db.close().unwrap();
 }
 
+/// What is done to what a worker has made.
+type Answer = fn(Made) -> Made;
+
 /// Ways to answer, each of them wrong.
-fn wrong_answers() -> Vec<(&'static str, fn(Made) -> Made)> {
+fn wrong_answers() -> Vec<(&'static str, Answer)> {
     vec![
         ("out of order", |mut made| {
             made.reverse();

@@ -149,7 +149,6 @@ impl Workplace for Place {
         let put = move |all| drop(bench.written.lock().unwrap().insert(ordinal, all));
         Ok(Box::new(Growing { bytes: Vec::new(), put: Box::new(put) }))
     }
-
 }
 
 impl JobWatch for Place {
@@ -229,13 +228,15 @@ impl FinishedJob for Finished {
     }
 }
 
+type Wants = dyn Fn(&JobSummary) -> bool + Send;
+
 /// Takes jobs, and keeps them for the test.
 #[derive(Default)]
 pub(crate) struct Desk {
     given: Mutex<VecDeque<Given>>,
     arrived: Condvar,
     cancelled: Arc<Mutex<Vec<FileNumber>>>,
-    wants: Mutex<Option<Box<dyn Fn(&JobSummary) -> bool + Send>>>,
+    wants: Mutex<Option<Box<Wants>>>,
 }
 
 impl Desk {
