@@ -69,6 +69,34 @@ impl FleetConfig {
 }
 
 /// Workers, as one database sees them: to be set as its [`compaction_service`](siltstone::Options::compaction_service).
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use siltstone::{Db, Env, Options, TableStore};
+/// use siltstone_cloud::{Bucket, Epoch, Root};
+/// use siltstone_fleet::{Fleet, FleetConfig, Tables};
+/// use siltstone_remote::{DbId, RemoteClient};
+///
+/// /// The same store twice: as the engine sees it, and as a fleet does.
+/// fn open(
+///     client: RemoteClient,
+///     bucket: Arc<dyn Bucket>,
+///     (store, tables): (Arc<dyn TableStore>, Arc<dyn Tables>),
+///     epoch: Epoch,
+/// ) -> siltstone::Result<Db> {
+///     let db = DbId::new("orders").expect("letters only");
+///     let root = Root::new("shop/orders").expect("a path");
+///     let config = FleetConfig::new(db, epoch, root);
+///     let fleet = Fleet::new(client, bucket, tables, Env::default().clock, config);
+///     let options = Options {
+///         table_store: Some(store),
+///         compaction_service: Some(Arc::new(fleet)),
+///         ..Options::default()
+///     };
+///     Db::open("orders", options)
+/// }
+/// ```
 pub struct Fleet {
     client: RemoteClient,
     shared: Arc<Shared>,
