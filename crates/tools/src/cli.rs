@@ -9,7 +9,8 @@ use crate::bytes::ByteFormat;
 use crate::errors::{Failure, Outcome};
 use crate::output::{Context, Format};
 use crate::verbs::{
-    bench, care, copies, data, files, generate, inside, lab, load, repair, scan, simulate, verify,
+    bench, care, copies, data, files, fleet, generate, inside, lab, load, repair, scan, simulate,
+    verify,
 };
 use crate::{demo, shell};
 
@@ -182,6 +183,21 @@ Examples:
     Simulate(simulate::SimulateArgs),
     #[command(after_help = bench::help())]
     Bench(bench::BenchArgs),
+    #[command(after_help = "\
+Without TLS a broker listens on this machine only, and must be told so. Grants, a line each:
+worker * name worker-1.example, or client orders,shop token 0f3a.. (64 digits at least).
+
+Examples:
+  siltstone broker --listen 127.0.0.1:0 --insecure-loopback --check
+  siltstone broker -q --listen 127.0.0.1:0 --insecure-loopback --check")]
+    Broker(fleet::broker::BrokerArgs),
+    #[command(after_help = "\
+Asked to end (SIGTERM, Ctrl-C), it takes no more jobs, and ends those that it has.
+
+Examples:
+  siltstone worker --broker http://localhost:1 --bucket s3://t --insecure-loopback --check
+  siltstone worker --broker http://localhost:1 --bucket s3://t/a --insecure-loopback --check")]
+    Worker(fleet::worker::WorkerArgs),
     /// The child that `demo` kills
     #[command(hide = true, name = "demo-writer")]
     DemoWriter(demo::WriterArgs),
@@ -268,6 +284,8 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         Verb::Shell(args) => shell::run(args, cli.read_only, context),
         Verb::Demo(args) => demo::run(args, &context),
         Verb::Bench(args) => bench::bench(args),
+        Verb::Broker(args) => fleet::broker::run(args, &context),
+        Verb::Worker(args) => fleet::worker::run(args, &context),
         Verb::DemoWriter(args) => demo::write_until_killed(args),
         Verb::Database(_) => unreachable!("parse() turns paths into the shell"),
     }

@@ -6,6 +6,7 @@ pub(crate) mod care;
 pub(crate) mod copies;
 pub(crate) mod data;
 pub(crate) mod files;
+pub(crate) mod fleet;
 pub(crate) mod generate;
 pub(crate) mod inside;
 pub(crate) mod lab;

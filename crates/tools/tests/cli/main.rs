@@ -6,6 +6,7 @@ mod care;
 mod demo;
 mod examples;
 mod exits;
+mod fleet;
 mod harness;
 mod pairs;
 mod shell;
