@@ -1,6 +1,6 @@
 //! A store in memory, a workplace on it, and a service that does what a test says.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -9,7 +9,8 @@ use siltstone::service::{
     JobTable, JobTools, JobWatch, Resume, Submitted, Workplace, run_job,
 };
 use siltstone::{
-    Error, ErrorKind, FileNumber, RandomAccessFile, Result, Site, TableStore, WritableFile,
+    Error, ErrorKind, FileNumber, Installed, RandomAccessFile, Result, Site, TableStore,
+    WritableFile,
 };
 
 pub(crate) type Bytes = Arc<Vec<u8>>;
@@ -18,6 +19,8 @@ pub(crate) type Bytes = Arc<Vec<u8>>;
 #[derive(Default)]
 pub(crate) struct Objects {
     tables: Mutex<BTreeMap<FileNumber, Bytes>>,
+    /// Tables whose names a power cut would take.
+    unnamed: Mutex<BTreeSet<FileNumber>>,
     /// What a merge of the database's own has written.
     pub(crate) creations: Mutex<Vec<FileNumber>>,
 }
@@ -28,6 +31,7 @@ impl Objects {
     }
 
     pub(crate) fn put(&self, number: FileNumber, bytes: Bytes) {
+        self.unnamed.lock().unwrap().insert(number);
         self.tables.lock().unwrap().insert(number, bytes);
     }
 
@@ -64,7 +68,14 @@ impl TableStore for Shop {
     }
 
     fn sync_names(&self) -> Result<()> {
+        self.0.unnamed.lock().unwrap().clear();
         Ok(())
+    }
+
+    /// Rule R1, of adopted tables, too.
+    fn installed(&self, change: &Installed<'_>) {
+        let unnamed = self.0.unnamed.lock().unwrap();
+        assert!(change.added.iter().all(|number| !unnamed.contains(number)));
     }
 }
 
