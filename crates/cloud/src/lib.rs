@@ -39,7 +39,7 @@ pub use log::replay::{Replay, read_newest, read_version};
 pub use log::state::VersionState;
 pub use log::version_log::{Edit, Opening, VersionLog};
 pub use memory::MemoryBucket;
-pub use names::{Epoch, JobId, Name, PinName, Root, TableId, Token, VersionNumber};
+pub use names::{Attempt, Epoch, JobId, Name, PinName, Root, TableId, Token, VersionNumber};
 pub use pins::clone::{clone_database, detach, let_go};
 pub use pins::follow::{Follower, Following, Upcoming};
 pub use pins::lease::{ReaderLease, Renewal};

@@ -10,7 +10,7 @@
 //! | `owner` | who may commit: a register, replaced on its tag |
 //! | `v/<version, 20 digits>` | a record of the version log |
 //! | `s/<2 hex digits>/e<epoch>-<number>.ldb` | a table of a writer's own; the digits spread the load |
-//! | `jobs/<epoch>-<number>/<attempt>/<ordinal>.ldb` | a table of a worker's |
+//! | `jobs/<epoch>-<number>/<term>-<count>/<ordinal, 6 digits>.ldb` | a table of a worker's |
 //! | `jobs/<epoch>-<number>/...` | what else is kept of a job |
 //! | `wal/<number, 20 digits>` | a piece of the write-ahead log |
 //! | `readers/<32 hex digits>` | a reader's lease |
@@ -78,6 +78,22 @@ pub struct JobId {
     pub number: u64,
 }
 
+/// An attempt at a job: which broker made it, by the term of his time, and how many he had made before. No two attempts
+/// have one name, whoever they are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Attempt {
+    /// Higher at each start of a broker.
+    pub term: u32,
+    /// Of the broker's count.
+    pub count: u32,
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.term, self.count)
+    }
+}
+
 /// A table in a bucket, whatever number the engine knows it by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TableId {
@@ -94,7 +110,7 @@ pub enum TableId {
         job: JobId,
         /// The attempt at the job. Two may be under way, and of two owners: who adopts a job takes numbers that nobody
         /// else takes, by his epoch for one.
-        attempt: u32,
+        attempt: Attempt,
         /// Which of the attempt's tables.
         ordinal: u32,
     },
@@ -194,7 +210,7 @@ impl Root {
                 format!("{root}s/{:02x}/{text}.ldb", spread(&text))
             }
             TableId::Worked { job, attempt, ordinal } => {
-                self.job(job, &format!("{attempt}/{ordinal}.ldb"))
+                self.job(job, &format!("{attempt}/{ordinal:06}.ldb"))
             }
         }
     }
@@ -216,8 +232,8 @@ impl Root {
             None if rest == "owner" => Name::Owner,
             Some(("gc", "boundary")) => Name::Boundary,
             Some(("gc", "now")) => Name::Now,
-            Some(("v", number)) => Name::Version(VersionNumber(padded(number)?)),
-            Some(("wal", number)) => Name::Wal(padded(number)?),
+            Some(("v", number)) => Name::Version(VersionNumber(padded(number, 20)?)),
+            Some(("wal", number)) => Name::Wal(padded(number, 20)?),
             Some(("readers", token)) => Name::Reader(parse_token(token)?),
             Some(("pins", pin)) => {
                 let (name, token) = pin.split_once('.')?;
@@ -249,9 +265,11 @@ fn parse_job(path: &str) -> Option<Name> {
     let job = JobId { epoch: Epoch(plain(epoch)?), number: plain(number)? };
     let worked = || {
         let (attempt, file) = rest.split_once('/')?;
-        let ordinal = u32::try_from(plain(file.strip_suffix(".ldb")?)?).ok()?;
-        let attempt = u32::try_from(plain(attempt)?).ok()?;
-        Some(TableId::Worked { job, attempt, ordinal })
+        let (term, count) = attempt.split_once('-')?;
+        let short = |text| plain(text).and_then(|number| u32::try_from(number).ok());
+        let attempt = Attempt { term: short(term)?, count: short(count)? };
+        let ordinal = padded(file.strip_suffix(".ldb")?, 6)?;
+        Some(TableId::Worked { job, attempt, ordinal: u32::try_from(ordinal).ok()? })
     };
     let stays_inside = rest.split('/').all(|part| !part.is_empty() && !part.starts_with('.'));
     stays_inside.then(|| worked().map_or(Name::Job(job), Name::Table))
@@ -263,9 +281,10 @@ fn plain(text: &str) -> Option<u64> {
     (digits && (text == "0" || !text.starts_with('0'))).then(|| text.parse().ok())?
 }
 
-/// Twenty digits.
-fn padded(text: &str) -> Option<u64> {
-    let digits = text.len() == 20 && text.bytes().all(|byte| byte.is_ascii_digit());
+/// So many decimal digits, zeros in front if need be; more only if a number needs more.
+fn padded(text: &str, width: usize) -> Option<u64> {
+    let enough = text.len() == width || (text.len() > width && !text.starts_with('0'));
+    let digits = enough && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok())?
 }
 
@@ -287,13 +306,19 @@ mod tests {
 
     fn names() -> Vec<Name> {
         let job = JobId { epoch: Epoch(3), number: 0 };
+        let last = Attempt { term: u32::MAX, count: u32::MAX };
         vec![
             Name::Owner,
             Name::Version(VersionNumber(17)),
             Name::Version(VersionNumber(u64::MAX)),
             Name::Table(TableId::Own { epoch: Epoch(1), number: 7 }),
             Name::Table(TableId::Own { epoch: Epoch(u64::MAX), number: u64::MAX }),
-            Name::Table(TableId::Worked { job, attempt: 1, ordinal: u32::MAX }),
+            Name::Table(TableId::Worked {
+                job,
+                attempt: Attempt { term: 0, count: 1 },
+                ordinal: 0,
+            }),
+            Name::Table(TableId::Worked { job, attempt: last, ordinal: u32::MAX }),
             Name::Job(job),
             Name::Wal(9),
             Name::Reader(Token(5)),
@@ -349,7 +374,21 @@ mod tests {
             assert_eq!(root.parse(object), None, "{object}");
         }
         let job = JobId { epoch: Epoch(1), number: 2 };
-        assert_eq!(root.parse("a/jobs/1-2/3/progress"), Some(Name::Job(job)));
+        // What is no worker's table is the job's, whatever it is.
+        for object in [
+            "a/jobs/1-2/3/progress",
+            "a/jobs/1-2/3/000004.ldb",
+            "a/jobs/1-2/3-4/4.ldb",
+            "a/jobs/1-2/3-4/0000004.ldb",
+            "a/jobs/1-2/03-4/000004.ldb",
+            "a/jobs/1-2/3-4294967296/000004.ldb",
+            "a/jobs/1-2/3-4/4294967296.ldb",
+        ] {
+            assert_eq!(root.parse(object), Some(Name::Job(job)), "{object}");
+        }
+        let attempt = Attempt { term: 3, count: 4 };
+        let worked = TableId::Worked { job, attempt, ordinal: 5 };
+        assert_eq!(root.table(worked), "a/jobs/1-2/3-4/000005.ldb");
     }
 
     #[test]

@@ -136,6 +136,22 @@ pub use format::table::filter::{BloomFilter, FilterPolicy};
 pub use store::block_cache::BlockCache;
 pub use store::{Installed, TableStore};
 
+/// Merges that run elsewhere: what a [`CompactionService`](service::CompactionService) is given and gives back, and how
+/// whoever runs a job does so.
+pub mod service {
+    pub use crate::compaction::service::completion::Completion;
+    pub use crate::compaction::service::run::{
+        JobCosts, JobTools, JobWatch, Resume, Workplace, run_job,
+    };
+    pub use crate::compaction::service::spec::{
+        FilterLayout, JobInput, JobSpec, JobTable, KeyPart, KeyRange, KeySpan, TableCut,
+        TableLayout,
+    };
+    pub use crate::compaction::service::{
+        CompactionService, FinishedJob, JobOutcome, JobSummary, Submitted,
+    };
+}
+
 /// Compiles the samples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -48,8 +48,12 @@ pub(crate) fn spec(number: u128) -> JobSpec {
             restart_interval: 16,
             format: 0,
         },
-        place: ObjectName::new("db/jobs").unwrap(),
+        place: place_of(JobId::from_u128(number)),
     }
+}
+
+fn place_of(job: JobId) -> ObjectName {
+    ObjectName::new(&format!("db/jobs/{job}")).unwrap()
 }
 
 pub(crate) fn submission(number: u128) -> Submission {
@@ -68,7 +72,7 @@ pub(crate) fn submission_of(number: u128, db: &str) -> Submission {
 
 pub(crate) fn output(id: AttemptId, ordinal: usize, low: &str, high: &str) -> OutputTable {
     OutputTable {
-        name: ObjectName::output(&spec(0).place, id.job, id.attempt, ordinal),
+        name: ObjectName::output(&place_of(id.job), id.attempt, ordinal),
         bytes: 400,
         crc32c: 9,
         smallest: key(low, 30),

@@ -149,7 +149,7 @@ pub fn check_new(
         if sizes(output).iter().any(|bytes| *bytes > SIDECAR_BYTES_MAX) {
             return breaks(Rule::Count);
         }
-        if output.name != ObjectName::output(&spec.place, spec.job, attempt, ordinal) {
+        if output.name != ObjectName::output(&spec.place, attempt, ordinal) {
             return breaks(Rule::Name);
         }
         check_output(output, seqnos).or_else(breaks)?;
@@ -176,7 +176,7 @@ pub fn check_adopted(
     let (earlier, own) = outputs.split_at(resumed);
     let seqnos = union(spec.inputs.iter().map(|input| input.seqnos));
     for (ordinal, output) in earlier.iter().enumerate() {
-        let made_in = output.name.attempt_of_output(&spec.place, spec.job, ordinal);
+        let made_in = output.name.attempt_of_output(&spec.place, ordinal);
         if made_in.is_none_or(|made_in| made_in >= attempt) {
             return breaks(Rule::Name, ordinal);
         }

@@ -10,11 +10,11 @@ use crate::errors::{Failure, Outcome};
 #[cfg(feature = "cloud")]
 use crate::handle::bucket;
 use crate::output::{Context, Format};
-#[cfg(feature = "cloud")]
-use crate::verbs::cloud;
 use crate::verbs::{
     bench, care, copies, data, files, generate, inside, lab, load, repair, scan, simulate, verify,
 };
+#[cfg(feature = "cloud")]
+use crate::verbs::{cloud, fleet};
 use crate::{demo, shell};
 
 const OUTPUT_HELP: &str = "\
@@ -69,6 +69,11 @@ pub(crate) struct Globals {
     #[cfg(feature = "cloud")]
     #[arg(long, global = true, value_name = "FOLDER")]
     cache: Option<PathBuf>,
+    /// Have merges of a database in a bucket done by workers of this broker, http://HOST:PORT on this machine, or https://
+    /// with the files that SILTSTONE_TLS_CERT, SILTSTONE_TLS_KEY and SILTSTONE_TLS_CA name [default: here]
+    #[cfg(feature = "cloud")]
+    #[arg(long, global = true, value_name = "URI")]
+    merge_at: Option<String>,
     /// Write to a database in a bucket whose owner has not closed it: who has it open can commit no more
     #[cfg(feature = "cloud")]
     #[arg(long, global = true)]
@@ -200,6 +205,23 @@ Examples:
     Cloud(cloud::CloudVerb),
     #[command(after_help = bench::help())]
     Bench(bench::BenchArgs),
+    #[command(after_help = "\
+Without TLS a broker listens on this machine only, and must be told so. Grants, a line each:
+worker * name worker-1.example, or client orders,shop token 0f3a.. (64 digits at least).
+
+Examples:
+  siltstone broker --listen 127.0.0.1:0 --insecure-loopback --check
+  siltstone broker -q --listen 127.0.0.1:0 --insecure-loopback --check")]
+    #[cfg(feature = "cloud")]
+    Broker(fleet::broker::BrokerArgs),
+    #[command(after_help = "\
+Asked to end (SIGTERM, Ctrl-C), it takes no more jobs, and ends those that it has.
+
+Examples:
+  siltstone worker --broker http://localhost:1 --bucket s3://t --insecure-loopback --check
+  siltstone worker --broker http://localhost:1 --bucket s3://t/a --insecure-loopback --check")]
+    #[cfg(feature = "cloud")]
+    Worker(fleet::worker::WorkerArgs),
     /// The child that `demo` kills
     #[command(hide = true, name = "demo-writer")]
     DemoWriter(demo::WriterArgs),
@@ -254,7 +276,7 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         quiet: globals.quiet,
     };
     #[cfg(feature = "cloud")]
-    bucket::set(globals.cache.as_deref(), globals.take_over);
+    bucket::set(globals.cache.as_deref(), globals.merge_at.as_deref(), globals.take_over);
     if cli.read_only && cli.verb.writes() {
         return Err(Failure::usage("this verb writes, which --read-only forbids")
             .detail("--read-only is for the shell; reading verbs never change a file"));
@@ -290,6 +312,10 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         #[cfg(feature = "cloud")]
         Verb::Cloud(verb) => cloud::run(verb, &context),
         Verb::Bench(args) => bench::bench(args),
+        #[cfg(feature = "cloud")]
+        Verb::Broker(args) => fleet::broker::run(args, &context),
+        #[cfg(feature = "cloud")]
+        Verb::Worker(args) => fleet::worker::run(args, &context),
         Verb::DemoWriter(args) => demo::write_until_killed(args),
         Verb::Database(_) => unreachable!("parse() turns paths into the shell"),
     }

@@ -74,23 +74,28 @@ pub(crate) mod bucket {
 
     use siltstone::{Db, Env, Options};
     use siltstone_cloud::{
-        CacheOptions, CloudDb, CloudOptions, ExtentCache, RemoteOptions, Replica, ReplicaOptions,
-        read_newest, sized_for_buckets,
+        CacheOptions, CloudDb, CloudOptions, CloudTables, ExtentCache, Prepare, RemoteOptions,
+        Replica, ReplicaOptions, read_newest, sized_for_buckets,
     };
 
     use crate::errors::Failure;
     use crate::open::explain;
     use crate::verbs::cloud::place::{Place, Tries};
+    use crate::verbs::fleet::client::Client;
 
     /// Of extents that were read, with `--cache`.
     const CACHE_BYTES: u64 = 1 << 30;
 
     static CACHE: OnceLock<PathBuf> = OnceLock::new();
+    static BROKER: OnceLock<String> = OnceLock::new();
     static TAKES_OVER: AtomicBool = AtomicBool::new(false);
 
     /// What the command line says of all databases in buckets: where what they have here stays from one call to the next,
-    /// and whether one is taken over from an owner who may still have it open.
-    pub(crate) fn set(cache: Option<&Path>, takes_over: bool) {
+    /// who merges for them, and whether one is taken over from an owner who may still have it open.
+    pub(crate) fn set(cache: Option<&Path>, merge_at: Option<&str>, takes_over: bool) {
+        if let Some(broker) = merge_at {
+            let _ = BROKER.set(broker.to_owned());
+        }
         if let Some(folder) = cache {
             // The command line is read once.
             let _ = CACHE.set(folder.to_owned());
@@ -119,6 +124,15 @@ pub(crate) mod bucket {
         fn deref(&self) -> &Db {
             &self.db
         }
+    }
+
+    /// Gives merges away.
+    fn merge_at(broker: &str) -> Result<Prepare, Failure> {
+        let client = Arc::new(Client::new(broker)?);
+        Ok(Arc::new(move |tables: &CloudTables, options: &mut Options| {
+            // A database whose name nobody can use merges by itself.
+            options.compaction_service = client.service(tables, options.env.clock.clone());
+        }))
     }
 
     /// Opened for reading, as of now.
@@ -185,7 +199,8 @@ pub(crate) mod bucket {
         let folder = Folder::new();
         let options = sized_for_buckets(options);
         let cloud = CloudOptions::default().with_reads(folder.reads(&options.env)?);
-        let cloud = cloud.with_unless_owned(!TAKES_OVER.load(Relaxed));
+        let mut cloud = cloud.with_unless_owned(!TAKES_OVER.load(Relaxed));
+        cloud.prepare = BROKER.get().map(|broker| merge_at(broker)).transpose()?;
         let db = CloudDb::open(&opened.home, &folder.path, options, cloud);
         let db = db.map_err(|error| explain(error, url))?;
         Ok(Owned { db, _folder: folder })

@@ -3,7 +3,7 @@
 use super::*;
 use crate::fickle::{Fate, Fickle, edit, numbers, open, table, world};
 use crate::log::version_log::{Edit, Opening, VersionLog};
-use crate::names::{Name, PinName, TableId};
+use crate::names::{Attempt, Name, PinName, TableId};
 use crate::pins::clone::{clone_database, detach, let_go};
 use crate::pins::follow::{Follower, Following};
 use crate::pins::lease::{ReaderLease, Renewal};
@@ -85,7 +85,8 @@ fn orphans_go_once_nobody_can_name_them() {
     let mut log = open(&home, 1);
     table(&log, 4);
     let coming = table(&log, 7);
-    let other = TableId::Worked { job: log.job_id(5), attempt: 1, ordinal: 0 };
+    let other =
+        TableId::Worked { job: log.job_id(5), attempt: Attempt { term: 1, count: 1 }, ordinal: 0 };
     crate::upload(&home, other, &Bytes::new(), Purpose::CompactOut).unwrap();
     let spec = home.object(&Name::Job(log.job_id(5)));
     bucket.put(&spec, Bytes::new(), Condition::Always, Call::new(Purpose::Tool)).unwrap();

@@ -19,14 +19,16 @@
 //! | removed | count, then each: number u64 |
 //! | payloads | count, then each: length u32, the bytes of a version edit |
 //!
-//! An id is a u8, then for 1 (an owner's) epoch u64 and number u64; for 2 (a worker's) epoch u64, number u64, attempt u32
-//! and ordinal u32. A count is a u32.
+//! An id is a u8, then for 1 (an owner's) epoch u64 and number u64; for 2 (a worker's) epoch u64, number u64, the attempt's
+//! term u32 and count u32, and ordinal u32. A count is a u32.
 
 use bytes::Bytes;
 
 use crate::coding::{Reader, Writer};
 use crate::error::Outcome;
-use crate::names::{Epoch, JobId, PinName, Root, TableId, Token, VersionNumber, root_from_record};
+use crate::names::{
+    Attempt, Epoch, JobId, PinName, Root, TableId, Token, VersionNumber, root_from_record,
+};
 
 const MAGIC: [u8; 4] = *b"slvr";
 
@@ -280,7 +282,8 @@ fn encode_table(writer: &mut Writer, number: u64, table: &Table) {
         TableId::Worked { job, attempt, ordinal } => {
             writer.u8(2);
             encode_job(writer, job);
-            writer.u32(attempt);
+            writer.u32(attempt.term);
+            writer.u32(attempt.count);
             writer.u32(ordinal);
         }
     }
@@ -293,7 +296,8 @@ fn decode_table(reader: &mut Reader<'_>) -> Outcome<(u64, Table)> {
         1 => TableId::Own { epoch: Epoch(reader.u64()?), number: reader.u64()? },
         2 => {
             let job = decode_job(reader)?;
-            TableId::Worked { job, attempt: reader.u32()?, ordinal: reader.u32()? }
+            let attempt = Attempt { term: reader.u32()?, count: reader.u32()? };
+            TableId::Worked { job, attempt, ordinal: reader.u32()? }
         }
         other => return Err(reader.wrong(format!("a table of kind {other}"))),
     };

@@ -17,7 +17,7 @@ use crate::collect::{CollectOptions, Collector};
 use crate::fickle::{Fickle, world};
 use crate::log::record::Table;
 use crate::log::version_log::{Edit, Opening, VersionLog};
-use crate::names::{PinName, Root, TableId};
+use crate::names::{Attempt, PinName, Root, TableId};
 use crate::pins::clone::clone_database;
 use crate::pins::lease::ReaderLease;
 use crate::pins::pin::create_checkpoint;
@@ -362,7 +362,7 @@ fn jobs_are_told_from_their_folders() {
     let (bucket, home) = world();
     let mut log = fill(&home, untouched);
     let job = log.job_id(901);
-    let id = |ordinal| TableId::Worked { job, attempt: 1, ordinal };
+    let id = |ordinal| TableId::Worked { job, attempt: Attempt { term: 0, count: 1 }, ordinal };
     let body = Bytes::from_static(b"table");
     let first = table::upload(&home, id(0), &body, Purpose::CompactOut).unwrap();
     table::upload(&home, id(1), &body, Purpose::CompactOut).unwrap();

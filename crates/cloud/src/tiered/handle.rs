@@ -9,7 +9,7 @@ use super::remote;
 use super::shared::Shared;
 use crate::home::Home;
 use crate::log::record::Table;
-use crate::names::{Epoch, JobId};
+use crate::names::Epoch;
 use crate::reads::object::TableObject;
 
 /// The tables of a [`CloudDb`](super::CloudDb), as they lie in the bucket.
@@ -35,10 +35,9 @@ impl CloudTables {
         remote::object_of(&self.shared, number.0)
     }
 
-    /// A new job's id. Nothing of it is collected until [`end_job`](Self::end_job).
-    pub fn begin_job(&self) -> JobId {
-        let number = self.shared.change(|state| state.ledger.begin_job());
-        JobId { epoch: self.epoch, number }
+    /// A job of this number, which the engine gave, begins. Nothing of it is collected until [`end_job`](Self::end_job).
+    pub fn begin_job(&self, number: u64) {
+        self.shared.change(|state| state.ledger.begin_job(number));
     }
 
     /// The engine will know a table of a job by this number, and is about to install it. It is read from the bucket.
@@ -47,8 +46,8 @@ impl CloudTables {
     }
 
     /// Nothing more comes of the job; what was adopted stays.
-    pub fn end_job(&self, job: JobId) {
-        self.shared.change(|state| state.ledger.end_job(job.number));
+    pub fn end_job(&self, number: u64) {
+        self.shared.change(|state| state.ledger.end_job(number));
     }
 }
 

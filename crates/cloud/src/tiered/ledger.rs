@@ -4,8 +4,8 @@
 //! I1: edits are committed in the order they were told, without gaps; several at once count as what they come to.
 //! I2: a commit names only tables that are uploaded, or were part of the version before it.
 //! I3: a table that came and went among edits that go together is never uploaded for their sake.
-//! I4: tables get ids when they are uploaded, and jobs when they begin, of one count. What
-//! [`keep_open_from`](Ledger::keep_open_from) says is not above any id that a later commit names.
+//! I4: tables get ids when they are uploaded, in that order. What [`keep_open_from`](Ledger::keep_open_from) says is not above
+//! the id of any table or job that a later commit names.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -107,11 +107,10 @@ impl Ledger {
         self.changes.is_empty()
     }
 
-    /// A job for somebody else begins: its id, which stays open until [`end_job`](Self::end_job).
-    pub(crate) fn begin_job(&mut self) -> u64 {
-        let id = self.new_id();
-        self.jobs.insert(id);
-        id
+    /// A job for somebody else begins, under a number of its own: it stays open until [`end_job`](Self::end_job). The engine's
+    /// numbers serve for that: of those it has used more than there are ids, for each table that is uploaded had one.
+    pub(crate) fn begin_job(&mut self, number: u64) {
+        self.jobs.insert(number);
     }
 
     /// Nothing more comes of a job than what was adopted.

@@ -58,6 +58,13 @@ pub enum Event {
         /// The level they go to.
         target_level: u8,
     },
+    /// A compaction was to run elsewhere, and runs here after all.
+    CompactionCameHome {
+        /// The job's number.
+        job: u64,
+        /// Why.
+        why: String,
+    },
     /// A compaction was installed.
     CompactionFinished {
         /// The job's number.

@@ -70,6 +70,10 @@ metrics! {
     flush_bytes,
     /// Compactions that merged.
     merges,
+    /// Compactions that merged elsewhere, of all that merged.
+    merges_away,
+    /// Compactions that were to merge elsewhere, and came home.
+    merges_come_home,
     /// Compactions that only moved tables.
     moves,
     /// Bytes read by compactions.

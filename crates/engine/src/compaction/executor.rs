@@ -13,6 +13,7 @@ use crate::compaction::share::Share;
 use crate::compaction::{merge, parts};
 use crate::format::filename::FileNumber;
 use crate::format::table::TableSettings;
+use crate::format::table::builder::TableSummary;
 use crate::store::TableStore;
 use crate::store::table_cache::TableCache;
 
@@ -27,6 +28,9 @@ pub(crate) struct JobContext<'a> {
     pub(crate) bottom_table: &'a TableSettings,
     pub(crate) upper_table: &'a TableSettings,
     pub(crate) new_number: &'a (dyn Fn() -> FileNumber + Sync),
+    /// Whether tables say which number they were written under. Not where others write tables, who do not know it: bytes
+    /// must not depend on who ran the job.
+    pub(crate) tells_numbers: bool,
     pub(crate) cancelled: &'a AtomicBool,
     /// How many threads may merge a job side by side.
     pub(crate) threads: usize,
@@ -36,6 +40,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) hotness: Option<&'a Hotness<'a>>,
     /// Wakes lanes that [help](CompactionExecutor::help).
     pub(crate) call_for_help: &'a (dyn Fn() + Sync),
+    /// Told of each table whose bytes are durable; an error fails the job.
+    pub(crate) finished: &'a (dyn Fn(&TableSummary) -> Result<()> + Sync),
 }
 
 impl JobContext<'_> {

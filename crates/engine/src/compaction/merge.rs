@@ -3,7 +3,7 @@
 
 use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
-use crate::base::key::{self, InternalKey, SEQNO_MAX};
+use crate::base::key::{self, InternalKey, SEQNO_MAX, user_key};
 use crate::base::merging::MergingIter;
 use crate::base::slot::Slot;
 use crate::compaction::cut::Cutter;
@@ -13,6 +13,7 @@ use crate::compaction::job::{Job, Output};
 use crate::compaction::parts::Part;
 use crate::compaction::retention::{Retention, Verdict};
 use crate::format::filename::FileNumber;
+use crate::format::table::builder::TableSummary;
 use crate::format::table::{ScanOptions, TableBuilder, TableSettings};
 use crate::version::Tables;
 use crate::version::level_iter::Source;
@@ -30,7 +31,24 @@ pub(crate) fn run(job: &Job, context: &JobContext<'_>) -> Result<Output> {
 
 /// Merges one part. Its tables are durable, their names not yet: see [`join`]. After an error nothing of it is left.
 pub(crate) fn run_part(job: &Job, context: &JobContext<'_>, part: &Part) -> Result<Output> {
-    write_part(job, context, (part, &mut inputs(job, context)?))
+    let mut input = inputs(job, context)?;
+    match &part.from {
+        None => input.seek_to_first()?,
+        Some(user) => input.seek(InternalKey::seek_to(user, SEQNO_MAX).as_bytes())?,
+    }
+    write(job, context, (&mut input, part.until.as_deref()))
+}
+
+/// Merges what lies behind a user key with which a table of the job's has ended: what is written from there on is what
+/// the whole job would have written. Tables never part the entries of a user key, and neither what is dropped nor where
+/// tables end depends on what lies before them.
+pub(crate) fn run_behind(job: &Job, context: &JobContext<'_>, user: &[u8]) -> Result<Output> {
+    let mut input = inputs(job, context)?;
+    input.seek(InternalKey::seek_to(user, SEQNO_MAX).as_bytes())?;
+    while input.valid() && context.order.user.compare(user_key(input.key()), user).is_le() {
+        input.next()?;
+    }
+    write(job, context, (&mut input, job.part.until.as_deref()))
 }
 
 /// Makes outputs of parts, in order, the job's, and all names durable (rule R1), and opens the tables: so no reader has to,
@@ -63,7 +81,8 @@ pub(crate) fn run_over(
     context: &JobContext<'_>,
     input: &mut impl InternalIterator,
 ) -> Result<Output> {
-    let output = write_part(job, context, (&Part::all(), input))?;
+    input.seek_to_first()?;
+    let output = write(job, context, (input, None))?;
     join(job, context, vec![output])
 }
 
@@ -75,15 +94,16 @@ pub(crate) fn discard(context: &JobContext<'_>, output: &Output) {
     }
 }
 
-fn write_part(
+/// Writes what stays of the entries from where the input stands, up to a user key.
+fn write(
     job: &Job,
     context: &JobContext<'_>,
-    (part, input): (&Part, &mut impl InternalIterator),
+    (input, until): (&mut impl InternalIterator, Option<&[u8]>),
 ) -> Result<Output> {
     let settings = context.table_settings(job);
     let (open, done) = (None, Output::default());
     let mut output = Writer { context, settings, open, entries: 0, sampled: Vec::new(), done };
-    let merged = merge(job, context, (part, input), &mut output);
+    let merged = merge(job, context, (input, until), &mut output);
     match merged.and_then(|()| output.end_table()) {
         Ok(()) => Ok(output.done),
         Err(error) => {
@@ -96,17 +116,13 @@ fn write_part(
 fn merge(
     job: &Job,
     context: &JobContext<'_>,
-    (part, input): (&Part, &mut impl InternalIterator),
+    (input, until): (&mut impl InternalIterator, Option<&[u8]>),
     output: &mut Writer<'_>,
 ) -> Result<()> {
     let order = &context.order.user;
     let mut retention = Retention::new(order, &job.snapshots, &job.below);
     let mut cutter = Cutter::new(&job.cut, context.order);
     let mut entries = 0u64;
-    match &part.from {
-        None => input.seek_to_first()?,
-        Some(user) => input.seek(InternalKey::seek_to(user, SEQNO_MAX).as_bytes())?,
-    }
     while input.valid() {
         entries += 1;
         if entries.is_multiple_of(CHECK_INTERVAL) {
@@ -115,7 +131,7 @@ fn merge(
         let Some(parsed) = key::parse(input.key()) else {
             return Err(input.corrupted_key());
         };
-        if part.until.as_ref().is_some_and(|until| order.compare(parsed.user, until).is_ge()) {
+        if until.is_some_and(|until| order.compare(parsed.user, until).is_ge()) {
             break;
         }
         match retention.judge(&parsed) {
@@ -171,7 +187,8 @@ impl Writer<'_> {
         if self.open.is_none() {
             let number = (self.context.new_number)();
             let file = self.context.store.create(number)?;
-            let builder = TableBuilder::new(file, number, self.settings.clone());
+            let told = if self.context.tells_numbers { number } else { FileNumber(0) };
+            let builder = TableBuilder::new(file, told, self.settings.clone());
             self.open = Some((number, builder));
         }
         if self.context.hotness.is_some() {
@@ -183,15 +200,17 @@ impl Writer<'_> {
 
     fn sample(&mut self, key: &[u8]) {
         if self.entries.is_multiple_of(ENTRIES_PER_SAMPLE) {
-            self.sampled.push(KeyHash::of(key::user_key(key)));
+            self.sampled.push(KeyHash::of(user_key(key)));
         }
         self.entries += 1;
     }
 
     fn end_table(&mut self) -> Result<()> {
         let Some((number, builder)) = self.open.take() else { return Ok(()) };
-        let summary = builder.finish().inspect_err(|_| self.remove(number))?;
+        let built = builder.finish().inspect_err(|_| self.remove(number))?;
+        let summary = TableSummary { number, ..built };
         self.done.bytes_written += summary.bytes;
+        (self.context.finished)(&summary).inspect_err(|_| self.remove(number))?;
         self.done.tables.push(summary);
         if let Some(hotness) = self.context.hotness {
             self.done.hotness.push(hotness(&self.sampled));

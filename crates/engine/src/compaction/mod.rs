@@ -19,6 +19,7 @@ pub(crate) mod parts;
 pub(crate) mod policy;
 pub(crate) mod remains;
 pub(crate) mod retention;
+pub(crate) mod service;
 pub(crate) mod share;
 pub(crate) mod simulation;
 pub(crate) mod slice;

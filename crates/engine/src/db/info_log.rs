@@ -112,6 +112,9 @@ fn describe(event: &Event) -> Option<String> {
                 inputs.iter().map(|(level, table)| format!("#{table}@{level}")).collect();
             format!("Compacting {} to level {target_level} (job {job})", inputs.join(" + "))
         }
+        Event::CompactionCameHome { job, why } => {
+            format!("Compacting here after all: {why} (job {job})")
+        }
         Event::CompactionFinished { job, target_level, moved: true, outputs, .. } => {
             let outputs: Vec<String> = outputs.iter().map(|table| format!("#{table}")).collect();
             format!("Moved {} to level {target_level} (job {job})", outputs.join(", "))

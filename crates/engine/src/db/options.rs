@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::base::comparator::Comparator;
 use crate::base::event::EventListener;
 use crate::compaction::policy::Compaction;
+use crate::compaction::service::CompactionService;
 use crate::db::read::snapshot::Snapshot;
 use crate::env::Env;
 use crate::format::table::cache::Cache;
@@ -38,6 +39,8 @@ pub struct Options {
     /// Where tables lie; one store for each database. Default: in the database's folder, which is where verification, repair
     /// and destruction look for them. A checkpoint has copies of its own there.
     pub table_store: Option<Arc<dyn TableStore>>,
+    /// Runs merges elsewhere, those that it wants; the others run here. See [`service`](crate::service). Default: none.
+    pub compaction_service: Option<Arc<dyn CompactionService>>,
     /// Told of flushes, compactions, stalls and failures, on the thread where they happen.
     /// Default: none.
     pub listeners: Vec<Arc<dyn EventListener>>,
@@ -151,6 +154,7 @@ impl Default for Options {
             paranoid_checks: false,
             env: Env::default(),
             table_store: None,
+            compaction_service: None,
             listeners: Vec::new(),
             info_log: true,
             write_buffer_size: 4 << 20,

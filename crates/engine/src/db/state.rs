@@ -9,6 +9,7 @@ use crate::base::key::SeqNo;
 use crate::base::slot::LEVELS;
 use crate::compaction::in_flight::InFlight;
 use crate::compaction::policy::CompactionPolicy;
+use crate::db::background::away::Away;
 use crate::db::super_version::SuperVersion;
 use crate::format::filename::{FileName, FileNumber};
 use crate::memtable::MemTable;
@@ -42,6 +43,7 @@ pub(crate) struct State {
     pub(crate) version: Arc<Version>,
     pub(crate) policy: Box<dyn CompactionPolicy>,
     pub(crate) in_flight: InFlight,
+    pub(crate) away: Away,
     pub(crate) next_job: u64,
     pub(crate) flushing: bool,
     /// Background work that failed and will be tried again. Cleared by the next success, and by

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::job::id::{Attempt, JobId};
+use crate::job::id::Attempt;
 
 const ID_BYTES_MAX: usize = 128;
 const OBJECT_BYTES_MAX: usize = 1_024;
@@ -101,25 +101,20 @@ impl ObjectName {
         Ok(ObjectName(name.into()))
     }
 
-    /// Where the output number `ordinal` of an attempt at a job goes, below the place for outputs. Attempts never share
+    /// Where the output number `ordinal` of an attempt at a job goes, below the job's place. Attempts never share
     /// a name, so none can overwrite what another one wrote.
-    pub fn output(place: &ObjectName, job: JobId, attempt: Attempt, ordinal: usize) -> Self {
-        ObjectName(format!("{place}/{job}/{attempt}/{ordinal:06}.{SUFFIX}").into())
+    pub fn output(place: &ObjectName, attempt: Attempt, ordinal: usize) -> Self {
+        ObjectName(format!("{place}/{attempt}/{ordinal:06}.{SUFFIX}").into())
     }
 
-    /// Which attempt put its output number `ordinal` here; `None` if no attempt at this job would have.
-    pub(crate) fn attempt_of_output(
-        &self,
-        place: &ObjectName,
-        job: JobId,
-        ordinal: usize,
-    ) -> Option<Attempt> {
-        let inside = self.0.strip_prefix(&format!("{place}/{job}/"))?;
+    /// Which attempt put its output number `ordinal` here; `None` if no attempt at the job of this place would have.
+    pub(crate) fn attempt_of_output(&self, place: &ObjectName, ordinal: usize) -> Option<Attempt> {
+        let inside = self.0.strip_prefix(&format!("{place}/"))?;
         let (attempt, _) = inside.split_once('/')?;
         let (term, count) = attempt.split_once('-')?;
         let attempt = Attempt::new(term.parse().ok()?, count.parse().ok()?);
         // Numbers can be written in several ways, names cannot.
-        (*self == ObjectName::output(place, job, attempt, ordinal)).then_some(attempt)
+        (*self == ObjectName::output(place, attempt, ordinal)).then_some(attempt)
     }
 
     /// As text.
@@ -191,16 +186,16 @@ mod tests {
 
     #[test]
     fn outputs_of_two_attempts_have_two_names() {
-        let place = ObjectName::new("db/jobs").unwrap();
-        let job = JobId::from_u128(5);
-        let name =
-            |count, ordinal| ObjectName::output(&place, job, Attempt::new(1, count), ordinal);
-        assert_eq!(name(2, 3).as_str(), "db/jobs/00000000000000000000000005/1-2/000003.ldb");
+        let place = ObjectName::new("db/jobs/3-7").unwrap();
+        let name = |count, ordinal| ObjectName::output(&place, Attempt::new(1, count), ordinal);
+        assert_eq!(name(2, 3).as_str(), "db/jobs/3-7/1-2/000003.ldb");
         assert_ne!(name(2, 3), name(3, 3));
         assert_eq!(ObjectName::new(name(2, 3).as_str()).unwrap(), name(2, 3));
-        assert_eq!(name(2, 3).attempt_of_output(&place, job, 3), Some(Attempt::new(1, 2)));
-        assert_eq!(name(2, 3).attempt_of_output(&place, job, 4), None);
+        assert_eq!(name(2, 3).attempt_of_output(&place, 3), Some(Attempt::new(1, 2)));
+        assert_eq!(name(2, 3).attempt_of_output(&place, 4), None);
+        let elsewhere = ObjectName::new("db/jobs/3-8").unwrap();
+        assert_eq!(name(2, 3).attempt_of_output(&elsewhere, 3), None);
         let odd = ObjectName::new(&name(2, 3).as_str().replace("1-2", "1-02")).unwrap();
-        assert_eq!(odd.attempt_of_output(&place, job, 3), None);
+        assert_eq!(odd.attempt_of_output(&place, 3), None);
     }
 }

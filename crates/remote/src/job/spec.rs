@@ -15,7 +15,7 @@ use crate::job::name::{DbId, ObjectName};
 pub(crate) const LEVEL_MAX: u8 = 6;
 /// A sequence number has so many bits.
 const SEQNO_MAX: u64 = (1 << 56) - 1;
-/// Room for the job, the attempt and the number in an output's name.
+/// Room for the attempt and the number in an output's name.
 const PLACE_BYTES_MAX: usize = 512;
 const BLOCK_BYTES_MAX: u32 = 64 << 20;
 
@@ -191,7 +191,7 @@ pub struct JobSpec {
     pub cut: CutRule,
     /// How outputs are laid out.
     pub layout: Layout,
-    /// Below which name outputs go.
+    /// Below which name outputs go: a place of this job's own, which no other job ever has.
     pub place: ObjectName,
 }
 

@@ -90,7 +90,7 @@ impl RunContext {
     /// What the job's output number `ordinal` is called, the resumed ones counted.
     pub fn output_name(&self, ordinal: usize) -> ObjectName {
         let spec = &self.assignment.spec;
-        ObjectName::output(&spec.place, spec.job, self.assignment.attempt, ordinal)
+        ObjectName::output(&spec.place, self.assignment.attempt, ordinal)
     }
 
     /// To be called every few thousand entries.

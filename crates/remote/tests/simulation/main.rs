@@ -73,7 +73,7 @@ fn honest(seed: u64) -> (Arc<JobSpec>, AttemptId, Finished) {
         let (earlier, later) = (Attempt::new(1, 4), Attempt::new(1, 6));
         let outputs = tables.iter().enumerate().map(|(ordinal, entries)| {
             let attempt = if ordinal < 2 { earlier } else { later };
-            toy::output(ObjectName::output(&spec.place, spec.job, attempt, ordinal), entries)
+            toy::output(ObjectName::output(&spec.place, attempt, ordinal), entries)
         });
         let result = JobResult { outputs: outputs.collect(), costs: Costs::default() };
         let id = AttemptId { job: spec.job, attempt: later };

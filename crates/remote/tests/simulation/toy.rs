@@ -79,8 +79,9 @@ pub(crate) fn job(dice: &mut Dice, store: &mut Store, number: u64, db: &str) -> 
         entries.dedup_by_key(|entry| entry.user);
         input(store, number * 10 + table, db, entries)
     });
+    let job = JobId::new(1_700_000_000_000 + number, u128::from(number));
     JobSpec {
-        job: JobId::new(1_700_000_000_000 + number, u128::from(number)),
+        job,
         db: DbId::new(db).unwrap(),
         epoch: 1,
         features: Vec::new(),
@@ -91,7 +92,7 @@ pub(crate) fn job(dice: &mut Dice, store: &mut Store, number: u64, db: &str) -> 
         below: Vec::new(),
         cut: CutRule { table_bytes: 200, grandparent_bytes: 1_000, borders: Vec::new() },
         layout: layout(),
-        place: ObjectName::new(&format!("{db}/jobs")).unwrap(),
+        place: ObjectName::new(&format!("{db}/jobs/{job}")).unwrap(),
     }
 }
 

@@ -563,7 +563,7 @@ impl World {
         let ordinal = task.done.len();
         if let Some(entries) = task.outputs.get(ordinal) {
             let spec = &task.assignment.spec;
-            let name = ObjectName::output(&spec.place, id.job, id.attempt, ordinal);
+            let name = ObjectName::output(&spec.place, id.attempt, ordinal);
             let output = toy::output(name.clone(), entries);
             assert!(
                 self.store.put(&name, Arc::new(entries.clone())),

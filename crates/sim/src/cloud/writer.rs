@@ -2,8 +2,8 @@
 //! others have gone on.
 
 use siltstone_cloud::{
-    Bucket, Condition, Edit, Error, ErrorKind, Home, JobId, Name, Opening, Part, Purpose, Replay,
-    TableId, Token, VersionLog, VersionNumber, upload,
+    Attempt, Bucket, Condition, Edit, Error, ErrorKind, Home, JobId, Name, Opening, Part, Purpose,
+    Replay, TableId, Token, VersionLog, VersionNumber, upload,
 };
 
 use super::actor::{Actor, Got, Wish};
@@ -12,6 +12,8 @@ use super::content::{self, Change, Content, KEYS};
 
 /// Tables are merged when there are so many.
 const TABLES_MAX: usize = 6;
+/// Of a job, by the owner who has made it.
+const FIRST: Attempt = Attempt { term: 0, count: 1 };
 
 /// How a writer's life ends.
 enum End {
@@ -217,7 +219,7 @@ impl<'a> Life<'a> {
         if self.actor.client.put(&spec, body.into(), Condition::Always, call).is_err() {
             return Ok(());
         }
-        let id = TableId::Worked { job, attempt: 1, ordinal: 0 };
+        let id = TableId::Worked { job, attempt: FIRST, ordinal: 0 };
         let Some(table) = self.upload(id, &writes) else { return Ok(()) };
         if self.actor.one_in(3) {
             return Err(End::Death);
@@ -280,7 +282,7 @@ impl<'a> Life<'a> {
             }
         }
         let number = self.number();
-        let first = TableId::Worked { job, attempt: 1, ordinal: 0 };
+        let first = TableId::Worked { job, attempt: FIRST, ordinal: 0 };
         let body = content::table(&writes);
         let name = self.home.root().table(first);
         let there = self.actor.client.get(&name, Part::Whole, self.actor.call());
@@ -290,8 +292,8 @@ impl<'a> Life<'a> {
             siltstone_cloud::Table { home: 0, id: first, bytes, crc32c }
         } else {
             // Whoever adopted it before may still be at it, so nobody else's attempt has this number.
-            let attempt = 1 + u32::try_from(self.log.epoch().0).expect("fewer takeovers than that");
-            let again = TableId::Worked { job, attempt, ordinal: 0 };
+            let term = u32::try_from(self.log.epoch().0).expect("fewer takeovers than that");
+            let again = TableId::Worked { job, attempt: Attempt { term, ..FIRST }, ordinal: 0 };
             let Some(table) = self.upload(again, &writes) else { return Ok(()) };
             table
         };

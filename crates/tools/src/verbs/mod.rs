@@ -8,6 +8,8 @@ pub(crate) mod cloud;
 pub(crate) mod copies;
 pub(crate) mod data;
 pub(crate) mod files;
+#[cfg(feature = "cloud")]
+pub(crate) mod fleet;
 pub(crate) mod generate;
 pub(crate) mod inside;
 pub(crate) mod lab;

@@ -8,6 +8,8 @@ mod cloud;
 mod demo;
 mod examples;
 mod exits;
+#[cfg(feature = "cloud")]
+mod fleet;
 mod harness;
 mod pairs;
 mod shell;

@@ -6,7 +6,7 @@ use crate::error::ErrorKind;
 fn edit() -> Record {
     let job = JobId { epoch: Epoch(2), number: 9 };
     let own = TableId::Own { epoch: Epoch(3), number: 12 };
-    let worked = TableId::Worked { job, attempt: 1, ordinal: 4 };
+    let worked = TableId::Worked { job, attempt: Attempt { term: 1, count: 6 }, ordinal: 4 };
     let table = |id| Table { home: 0, id, bytes: 1 << 40, crc32c: 7 };
     Record {
         version: VersionNumber(7),

@@ -4,7 +4,7 @@ use super::*;
 use crate::bucket::{Bucket, Call};
 use crate::collect::{CollectOptions, Collector};
 use crate::fickle::{Fate, edit, numbers, open, table, world};
-use crate::names::PinName;
+use crate::names::{Attempt, PinName};
 use crate::pins::pin::create_checkpoint;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -145,7 +145,7 @@ fn jobs_go_on_under_a_new_owner() {
     new.keep_open(9, vec![alive]).unwrap();
     new.commit(Edit::default()).unwrap();
     assert!(!new.state().may_name(old.table_id(7)));
-    let id = TableId::Worked { job: alive, attempt: 1, ordinal: 0 };
+    let id = TableId::Worked { job: alive, attempt: Attempt { term: 1, count: 1 }, ordinal: 0 };
     let table = crate::table::upload(&home, id, &Bytes::new(), Purpose::CompactOut).unwrap();
     new.commit(Edit { added: vec![(9, table)], ..Edit::default() }).unwrap();
     assert_eq!(numbers(&home), [6, 9]);

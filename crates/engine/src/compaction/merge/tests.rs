@@ -82,11 +82,13 @@ impl World {
             bottom_table: &self.bottom,
             upper_table: &self.shelf.settings,
             new_number: &new_number,
+            tells_numbers: true,
             cancelled: &self.cancelled,
             threads,
             make_way: &|| {},
             hotness: None,
             call_for_help,
+            finished: &|_| Ok(()),
         };
         run(&context)
     }

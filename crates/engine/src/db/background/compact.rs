@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::base::error::Result;
 use crate::base::event::Event;
 use crate::base::slot::{Area, Slot};
-use crate::base::sync::atomic::Ordering;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::compaction::Plan;
 use crate::compaction::accept;
 use crate::compaction::closure::Closed;
@@ -16,6 +16,7 @@ use crate::compaction::job::{Job, Output};
 use crate::compaction::policy::PickView;
 use crate::compaction::remains::remains;
 use crate::db::background::Worked;
+use crate::db::background::away::{AwayJob, Waits};
 use crate::db::background::install::refused;
 use crate::db::core::Core;
 use crate::db::state::State;
@@ -32,35 +33,72 @@ pub(crate) enum Accepted {
     Merge(Arc<Job>),
 }
 
-impl Accepted {
+/// What a lane may do.
+enum Task {
+    /// Begin this.
+    Begin(Accepted),
+    /// Go on with this, which is back.
+    GoOn(AwayJob),
+}
+
+/// What has become of an accepted plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ran {
+    /// It is installed.
+    Here,
+    /// The job of this number is with the service.
+    Away(u64),
+}
+
+/// A merge that has begun.
+pub(crate) struct Begun {
+    at: Duration,
+    /// Inputs of which something stays, as they are from its end on.
+    remaining: Vec<(Slot, Arc<TableMeta>)>,
+}
+
+impl Task {
     /// Whether writers may be slowed down until it is done.
     fn relieves_writers(&self) -> bool {
-        let Accepted::Merge(job) = self else { return false };
+        let job = match self {
+            Task::Begin(Accepted::Merge(job)) => job,
+            Task::GoOn(back) => &back.job,
+            Task::Begin(Accepted::Move { .. }) => return false,
+        };
         job.inputs.iter().any(|(slot, _)| *slot == Slot::L0)
     }
 }
 
 impl Core {
-    /// Runs the most pressing compaction, if there is one that may start.
+    /// Runs the most pressing compaction, if there is one that may start; first, goes on with one that is back.
     pub(crate) fn try_compact(&self) -> Worked {
-        let accepted = {
+        let task = {
             let mut state = self.state.lock();
             if state.failed.is_some() || state.closing {
                 return Worked::Idle;
             }
-            self.pick(&mut state)
+            match state.away.take_back() {
+                Some(back) => Some(Task::GoOn(back)),
+                None => self.pick(&mut state).map(Task::Begin),
+            }
         };
-        let Some(accepted) = accepted else { return self.serve_others() };
+        let Some(task) = task else { return self.serve_others() };
         self.ring_for_work(); // Another plan may start beside this one.
-        let threads = match accepted.relieves_writers() {
+        let threads = match task.relieves_writers() {
             true => self.options.compaction_lanes,
             false => 1,
         };
-        match self.run(accepted, threads) {
-            Ok(()) => {
+        let ran = match task {
+            Task::Begin(accepted) => self.run(accepted, threads, Waits::Nobody),
+            Task::GoOn(back) => self.go_on(back, threads).map(|()| Ran::Here),
+        };
+        match ran {
+            Ok(Ran::Here) => {
                 self.note_background_success();
                 Worked::Yes
             }
+            // Nothing has succeeded yet.
+            Ok(Ran::Away(_)) => Worked::Yes,
             Err(error) => self.note_background_failure(error),
         }
     }
@@ -143,9 +181,9 @@ impl Core {
         Some(Accepted::Merge(Arc::new(job)))
     }
 
-    /// Runs an accepted plan, on so many threads at most, and installs it. Whatever comes of it, its tables are free
-    /// afterwards.
-    pub(crate) fn run(&self, accepted: Accepted, threads: usize) -> Result<()> {
+    /// Runs an accepted plan, on so many threads at most, and installs it, after which its tables are free; or hands it
+    /// over to the service. After an error they are free, too.
+    pub(crate) fn run(&self, accepted: Accepted, threads: usize, waits: Waits) -> Result<Ran> {
         let id = match &accepted {
             Accepted::Move { job, .. } => *job,
             Accepted::Merge(job) => job.id,
@@ -155,17 +193,17 @@ impl Core {
                 self.watch_job(|| self.run_move(job, &closed, to))
             }
             Accepted::Merge(job) => {
-                self.merges.fetch_add(1, Ordering::Relaxed);
-                self.let_residents_go();
-                let ran = self.watch_job(|| self.run_merge(&job, threads));
-                self.merges.fetch_sub(1, Ordering::Relaxed);
-                ran
+                let taker = self.watch_job(|| Ok(self.taker(&job, waits)));
+                if let Ok(Some(taker)) = taker {
+                    return self.give_away(&job, taker, waits).map(|()| Ran::Away(id));
+                }
+                taker.and_then(|_| self.watch_job(|| self.run_merge(&job, threads)))
             }
         };
         if ran.is_err() {
             self.state.lock().in_flight.end(id);
         }
-        ran
+        ran.map(|()| Ran::Here)
     }
 
     fn run_move(&self, job: u64, closed: &Closed, to: Slot) -> Result<()> {
@@ -192,16 +230,34 @@ impl Core {
     }
 
     fn run_merge(&self, job: &Arc<Job>, threads: usize) -> Result<()> {
-        let begin = self.env.clock.now();
+        let begun = self.begin_merge(job)?;
+        self.merge_here(job, threads, begun)
+    }
+
+    /// Nothing is written yet if this fails.
+    pub(crate) fn begin_merge(&self, job: &Job) -> Result<Begun> {
+        let at = self.env.clock.now();
         self.tell_started(job);
-        // First: nothing is written yet if this fails.
         let remaining = self.with_context(1, |context| remains(job, context))?;
+        Ok(Begun { at, remaining })
+    }
+
+    pub(crate) fn merge_here(&self, job: &Arc<Job>, threads: usize, begun: Begun) -> Result<()> {
+        self.merges.fetch_add(1, Ordering::Relaxed);
+        let merges = Leaving(&self.merges);
+        self.let_residents_go();
         let output = self.with_context(threads, |context| self.executor.execute(job, context))?;
+        drop(merges);
         if !job.accepts(&self.settings.order, &output) {
             return Err(refused(job.id));
         }
-        let elapsed = self.env.clock.now().saturating_sub(begin);
-        self.install(self.change_of(job, &output, remaining), None, |state| {
+        self.install_output(job, &output, begun)
+    }
+
+    /// Puts a checked output in the place of the job's inputs.
+    pub(crate) fn install_output(&self, job: &Job, output: &Output, begun: Begun) -> Result<()> {
+        let elapsed = self.env.clock.now().saturating_sub(begun.at);
+        self.install(self.change_of(job, output, begun.remaining), None, |state| {
             state.in_flight.end(job.id);
             let stats = &mut state.level_stats[job.to.level.index()];
             stats.elapsed += elapsed;
@@ -225,7 +281,11 @@ impl Core {
         Ok(())
     }
 
-    fn with_context<R>(&self, threads: usize, run: impl FnOnce(&JobContext<'_>) -> R) -> R {
+    pub(crate) fn with_context<R>(
+        &self,
+        threads: usize,
+        run: impl FnOnce(&JobContext<'_>) -> R,
+    ) -> R {
         let hotness = |keys: &[KeyHash]| {
             self.hot_map.as_ref().map_or(0, |map| mean_weight(&map.lock(), keys))
         };
@@ -236,11 +296,13 @@ impl Core {
             bottom_table: &self.settings.bottom_table,
             upper_table: &self.settings.upper_table,
             new_number: &|| self.new_file_number(),
+            tells_numbers: self.options.compaction_service.is_none(),
             cancelled: &self.cancelled,
             threads,
             make_way: &|| self.make_way(true),
             hotness: self.hot_map.as_ref().map(|_| &hotness as _),
             call_for_help: &|| self.ring_for_work(),
+            finished: &|_| Ok(()),
         })
     }
 
@@ -264,6 +326,15 @@ impl Core {
         };
         let added = output.tables.iter().zip(hotness).map(written).chain(remaining);
         Change { removed: removed.collect::<Vec<(Slot, FileNumber)>>(), added: added.collect() }
+    }
+}
+
+/// Counts a merge as over, however it ends.
+struct Leaving<'a>(&'a AtomicU64);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

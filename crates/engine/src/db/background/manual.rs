@@ -8,7 +8,8 @@ use crate::base::slot::{Area, Level, Slot};
 use crate::base::sync::atomic::Ordering;
 use crate::compaction::Plan;
 use crate::compaction::policy::Compaction;
-use crate::db::background::compact::Accepted;
+use crate::db::background::away::Waits;
+use crate::db::background::compact::{Accepted, Ran};
 use crate::db::core::Core;
 use crate::db::state::State;
 use crate::db::write::queue::{Request, Turn};
@@ -152,13 +153,17 @@ impl Core {
             if state.in_flight.is_empty() {
                 return Ok(()); // Not a matter of waiting: its tables are gone.
             }
-            drop(self.changed.wait(state));
+            self.wait_for_background(state)?;
         }
     }
 
     fn run_for_caller(&self, accepted: Accepted) -> Result<()> {
         // On as many threads as he has given the database for that: its caller waits for it.
-        let ran = self.run(accepted, self.options.compaction_lanes);
+        let threads = self.options.compaction_lanes;
+        let ran = self.run(accepted, threads, Waits::Caller).and_then(|ran| match ran {
+            Ran::Here => Ok(()),
+            Ran::Away(job) => self.await_job(job, threads),
+        });
         if let Err(error) = &ran {
             self.note_background_failure(error.clone());
         } else {

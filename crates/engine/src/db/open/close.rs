@@ -7,6 +7,7 @@ use crate::base::event::Event;
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{Mutex, Rank};
 use crate::db::background::Lanes;
+use crate::db::background::away::AwayJob;
 use crate::db::core::Core;
 use crate::db::write::committer::Committer;
 use crate::db::write::queue::{Request, Turn};
@@ -51,8 +52,10 @@ impl Core {
             return Ok(());
         }
         self.failed.store(true, Ordering::Release); // As in `fail`.
+        let away = state.away.take_all();
         drop(state);
         self.cancelled.store(true, Ordering::Relaxed);
+        away.into_iter().for_each(AwayJob::cancel);
         self.changed.notify_all();
         self.ring_for_work();
         self.graveyard.close();

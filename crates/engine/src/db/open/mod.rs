@@ -45,7 +45,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<(Arc<Core>, Lanes)> {
         sync_parents(&*fs, dir, made)?;
         recovery::create(dir, options, (settings, listeners, lock))?
     };
-    let core = Arc::new(core);
+    let core = Core::share(core);
     core.listeners.tell(&Event::Opened { recovery: core.recovery.clone() });
     // Lanes that did start hold the core, and with it the lock, until they are told to end.
     let lanes = Lanes::start(&core).inspect_err(|_| drop(core.stop()))?;

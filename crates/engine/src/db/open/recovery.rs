@@ -12,11 +12,12 @@ use crate::base::key::{SEQNO_MAX, SeqNo};
 use crate::base::metrics::Counters;
 use crate::base::slot::Slot;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64};
-use crate::base::sync::{Mutex, Rank, Signal};
+use crate::base::sync::{Mutex, OnceLock, Rank, Signal};
 use crate::compaction::executor::LocalExecutor;
 use crate::compaction::hot_map::HotMap;
 use crate::compaction::in_flight::InFlight;
 use crate::compaction::policy::Compaction;
+use crate::db::background::away::Away;
 use crate::db::background::bell::Bell;
 use crate::db::background::seat::Seat;
 use crate::db::core::Core;
@@ -207,6 +208,7 @@ pub(crate) fn assemble(
         version: Arc::default(),
         policy: options.compaction.policy(settings.leveled),
         in_flight: InFlight::default(),
+        away: Away::default(),
         next_job: 0,
         flushing: false,
         retrying: None,
@@ -246,6 +248,7 @@ pub(crate) fn assemble(
         store,
         tables: Arc::new(tables),
         executor: Box::new(LocalExecutor::new()),
+        this: OnceLock::new(),
         _lock: lock,
         options,
         settings,

@@ -42,7 +42,7 @@ impl Core {
     }
 
     /// How close level 0 is to stopping writes: 0 below the first limit, 1 at the last.
-    fn pressure(&self) -> f64 {
+    pub(crate) fn pressure(&self) -> f64 {
         let limits = self.settings.level0;
         let tables = self.level0_tables.load(Ordering::Relaxed) as usize;
         let past = (tables + 1).saturating_sub(limits.slow_down) as f64;
@@ -137,11 +137,13 @@ impl Core {
         (tables >= self.settings.level0.stop).then_some(StallCause::L0Stop)
     }
 
-    /// Sleeps until background work changes something; by hand, does a step of it.
+    /// Sleeps until background work changes something; by hand, does a step of it, or waits for what is done elsewhere.
     pub(crate) fn wait_for_background(&self, state: Guard<'_, State>) -> Result<()> {
         if self.runs_by_hand() {
             drop(state);
-            self.run_background_step()?;
+            if !self.run_background_step()? {
+                self.wait_for_service();
+            }
         } else {
             drop(self.changed.wait(state));
         }

@@ -40,6 +40,11 @@ impl Compression {
     /// Zstandard at LevelDB's default level.
     pub const ZSTD: Compression = Compression::Zstd(1);
 
+    /// Whether this build has the codec, and the codec the level.
+    pub fn is_known(self) -> bool {
+        self.check().is_ok()
+    }
+
     /// An error if this build lacks the codec or the codec the level. Checked when a database is
     /// opened.
     pub(crate) fn check(self) -> Result<()> {

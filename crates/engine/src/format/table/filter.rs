@@ -48,6 +48,11 @@ impl BloomFilter {
         BloomFilter { bits_per_key, probes }
     }
 
+    /// As it was made.
+    pub(crate) fn bits_per_key(&self) -> usize {
+        self.bits_per_key
+    }
+
     /// What the filter keeps of a key. A table's builder collects these instead of the keys.
     #[inline]
     pub(crate) fn hash(key: &[u8]) -> u32 {

@@ -339,7 +339,7 @@ pub struct JobSpec {
     pub cut: ::core::option::Option<CutRule>,
     #[prost(message, optional, tag = "12")]
     pub layout: ::core::option::Option<Layout>,
-    /// Outputs are called `place/job/attempt/number.ldb`.
+    /// Outputs are called `place/attempt/number.ldb`.
     #[prost(string, tag = "13")]
     pub place: ::prost::alloc::string::String,
 }

@@ -219,11 +219,13 @@ fn merge_all(
         bottom_table: &settings.bottom_table,
         upper_table: &settings.upper_table,
         new_number,
+        tells_numbers: true,
         cancelled: &AtomicBool::new(false),
         threads: 1,
         make_way: &|| {},
         hotness: None,
         call_for_help: &|| {},
+        finished: &|_| Ok(()),
     };
     let mut input = MergingIter::new(settings.order.clone(), sources);
     let output = merge::run_over(&job(settings), &context, &mut input)?;

@@ -1,0 +1,300 @@
+//! Jobs that are with the user's compaction service: given away, waited for by no lane, and installed by one once they are
+//! back. What comes back is believed as far as it can be checked here; else the job runs here.
+//!
+//! **Invariants.**
+//! - V1: a job that is away is in flight (A7): its tables are in place, and no other plan takes them, until its result is
+//!   installed (R10), it has run here, or the database has closed.
+//! - V2: a job's entry is taken out once: by a lane, by the caller who waits for it, or by closing. Who takes it ends the
+//!   job.
+//! - V3: tables that others have made get their numbers here, and are in the store under them, durably by name (R1),
+//!   opened, and what they say about themselves, before an edit names them.
+//!
+//! **Concurrency.** Entries are the state's. Services are called under no lock.
+
+use std::sync::{Arc, Weak};
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::event::Event;
+use crate::base::slot::Slot;
+use crate::compaction::job::{Job, Output};
+use crate::compaction::merge;
+use crate::compaction::service::completion::Completion;
+use crate::compaction::service::spec::{JobSpec, JobTable};
+use crate::compaction::service::{
+    CompactionService, FinishedJob, JobOutcome, JobSummary, Submitted,
+};
+use crate::db::background::compact::Begun;
+use crate::db::background::install::refused;
+use crate::db::core::Core;
+use crate::format::table::builder::TableSummary;
+use crate::version::table_meta::TableMeta;
+
+/// The jobs that are away.
+#[derive(Default)]
+pub(crate) struct Away(Vec<AwayJob>);
+
+/// One of them.
+pub(crate) struct AwayJob {
+    pub(crate) job: Arc<Job>,
+    begun: Begun,
+    waits: Waits,
+    submitted: Option<Box<dyn Submitted>>,
+    /// Once it is back.
+    outcome: Option<JobOutcome>,
+}
+
+/// Who goes on with a job that is back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// The caller who has asked for it.
+    Caller,
+    /// Nobody; any lane will do.
+    Nobody,
+}
+
+impl Away {
+    /// Takes out a job that is back, for a lane.
+    pub(crate) fn take_back(&mut self) -> Option<AwayJob> {
+        self.take(|away| away.outcome.is_some() && away.waits == Waits::Nobody)
+    }
+
+    /// Takes out all of them.
+    pub(crate) fn take_all(&mut self) -> Vec<AwayJob> {
+        std::mem::take(&mut self.0)
+    }
+
+    /// True while a lane would have nothing to do but to wait.
+    fn are_out(&self) -> bool {
+        let mut of_lanes = self.0.iter().filter(|away| away.waits == Waits::Nobody).peekable();
+        of_lanes.peek().is_some() && of_lanes.all(|away| away.outcome.is_none())
+    }
+
+    fn take(&mut self, is_meant: impl Fn(&AwayJob) -> bool) -> Option<AwayJob> {
+        self.0.iter().position(is_meant).map(|at| self.0.swap_remove(at))
+    }
+
+    fn find(&mut self, id: u64) -> Option<&mut AwayJob> {
+        self.0.iter_mut().find(|away| away.job.id == id)
+    }
+}
+
+impl AwayJob {
+    /// Nobody wants it any more.
+    pub(crate) fn cancel(self) {
+        if let Some(submitted) = self.submitted {
+            submitted.cancel();
+        }
+    }
+}
+
+impl Core {
+    /// The service that wants a job, if one does.
+    pub(crate) fn taker(
+        &self,
+        job: &Job,
+        waits: Waits,
+    ) -> Option<(&dyn CompactionService, JobSummary)> {
+        let service = self.options.compaction_service.as_deref()?;
+        let from = job.inputs.first().map_or(job.to, |(slot, _)| *slot);
+        let pressure = if from == Slot::L0 { self.pressure() } else { 0.0 };
+        let summary = JobSummary {
+            from,
+            to: job.to,
+            tables: job.input_tables().count(),
+            bytes: job.input_bytes(&self.settings.order.user),
+            level0_pressure: (pressure * 1000.0) as u32,
+            away: self.state.lock().away.0.len(),
+            is_awaited: waits == Waits::Caller,
+        };
+        service.wants(&summary).then_some((service, summary))
+    }
+
+    /// Hands a job over. After an error it is not in flight any more.
+    pub(crate) fn give_away(
+        &self,
+        job: &Arc<Job>,
+        (service, summary): (&dyn CompactionService, JobSummary),
+        waits: Waits,
+    ) -> Result<()> {
+        let id = job.id;
+        let prepared = self.watch_job(|| {
+            let begun = self.begin_merge(job)?;
+            let settings = self.with_context(1, |context| context.table_settings(job).clone());
+            Ok((begun, JobSpec::of(job, self.new_file_number(), &settings)))
+        });
+        let spec = {
+            let mut state = self.state.lock();
+            let refused = state.refusal().map_or(Ok(()), Err);
+            let (begun, spec) = refused.and(prepared).inspect_err(|_| state.in_flight.end(id))?;
+            let job = Arc::clone(job);
+            state.away.0.push(AwayJob { job, begun, waits, submitted: None, outcome: None });
+            spec
+        };
+        let done = self.completion(id);
+        match self.watch_job(|| Ok(service.submit(spec, &summary, done))) {
+            Ok(submitted) => self.keep_submitted(id, submitted),
+            // A panic, of which `done` may have told as well.
+            Err(error) => {
+                self.drop_away(id);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn completion(&self, id: u64) -> Completion {
+        let this = self.this.get().cloned();
+        Completion::new(move |outcome| {
+            if let Some(core) = this.as_ref().and_then(Weak::upgrade) {
+                core.note_end(id, outcome);
+            }
+        })
+    }
+
+    /// Called on any thread. What nobody wants any more is dropped.
+    fn note_end(&self, id: u64, outcome: JobOutcome) {
+        let unwanted = match self.state.lock().away.find(id) {
+            Some(away) => away.outcome.replace(outcome),
+            None => Some(outcome),
+        };
+        drop(unwanted);
+        self.changed.notify_all();
+        self.ring_for_work();
+    }
+
+    fn keep_submitted(&self, id: u64, submitted: Box<dyn Submitted>) {
+        let unwanted = match self.state.lock().away.find(id) {
+            Some(away) => away.submitted.replace(submitted),
+            // Over already, or the database closes.
+            None => Some(submitted),
+        };
+        if let Some(submitted) = unwanted {
+            submitted.cancel();
+        }
+    }
+
+    /// Ends a job that nobody goes on with, unless somebody else has its entry (V2).
+    fn drop_away(&self, id: u64) {
+        let mut state = self.state.lock();
+        let dropped = state.away.take(|away| away.job.id == id);
+        if dropped.is_some() {
+            state.in_flight.end(id);
+        }
+        drop(state);
+        dropped.into_iter().for_each(AwayJob::cancel);
+    }
+
+    /// Waits for a job, and goes on with it.
+    pub(crate) fn await_job(&self, id: u64, threads: usize) -> Result<()> {
+        let back = {
+            let mut state = self.state.lock();
+            loop {
+                if let Some(error) = state.refusal() {
+                    drop(state);
+                    self.drop_away(id);
+                    return Err(error);
+                }
+                let is_back = |away: &AwayJob| away.job.id == id && away.outcome.is_some();
+                if let Some(back) = state.away.take(is_back) {
+                    break back;
+                }
+                state = self.changed.wait(state);
+            }
+        };
+        self.go_on(back, threads)
+    }
+
+    /// By hand, with nothing to do but to wait: waits.
+    pub(crate) fn wait_for_service(&self) {
+        let mut state = self.state.lock();
+        while state.refusal().is_none() && state.away.are_out() {
+            state = self.changed.wait(state);
+        }
+    }
+
+    /// Installs what has come back, or runs the job here. Whatever comes of it, its tables are free afterwards.
+    pub(crate) fn go_on(&self, back: AwayJob, threads: usize) -> Result<()> {
+        let id = back.job.id;
+        let ended = self.watch_job(|| {
+            let AwayJob { job, begun, outcome, .. } = back;
+            self.check_inputs(&job)?;
+            // Dropped once its tables are the database's: until then they are kept for it.
+            let output = match &outcome {
+                Some(JobOutcome::Done(finished)) => {
+                    self.adopt(&job, &**finished).map_err(|error| error.to_string())
+                }
+                Some(JobOutcome::RunHere(why)) => Err(why.clone()),
+                None => Err("nobody has told of its end".to_owned()),
+            };
+            match output {
+                Ok(output) => {
+                    self.install_output(&job, &output, begun)?;
+                    self.counters.merges_away.add(1);
+                    Ok(())
+                }
+                Err(why) => {
+                    self.counters.merges_come_home.add(1);
+                    self.listeners.tell(&Event::CompactionCameHome { job: id, why });
+                    self.merge_here(&job, threads, begun)
+                }
+            }
+        });
+        if ended.is_err() {
+            self.state.lock().in_flight.end(id);
+        }
+        ended
+    }
+
+    /// Rule R10, which V1 keeps: looked at once more, for a job may have been away for hours.
+    fn check_inputs(&self, job: &Job) -> Result<()> {
+        let version = Arc::clone(&self.view.load().version);
+        let is_there = |(slot, table): (Slot, &Arc<TableMeta>)| {
+            version.slot(slot).iter().any(|there| there.number == table.number)
+        };
+        if job.input_tables().all(is_there) {
+            return Ok(());
+        }
+        let message = format!("job {}: an input has gone while it was merged", job.id);
+        Err(Error::new(ErrorKind::ReadOnly, message))
+    }
+
+    /// V3. After an error nothing of it is in the store.
+    fn adopt(&self, job: &Job, finished: &dyn FinishedJob) -> Result<Output> {
+        let summary = |table: &JobTable| table.summary(self.new_file_number());
+        let tables: Vec<TableSummary> =
+            finished.tables().iter().map(summary).collect::<Result<_>>()?;
+        let output = Output {
+            bytes_written: tables.iter().map(|built| built.bytes).sum(),
+            tables,
+            entries_dropped: finished.entries_dropped(),
+            ..Output::default()
+        };
+        if !job.accepts(&self.settings.order, &output) {
+            return Err(refused(job.id));
+        }
+        self.with_context(1, |context| {
+            let mut tables = output.tables.iter().enumerate();
+            let adopted = tables.try_for_each(|(nth, built)| finished.adopt(nth, built.number));
+            adopted.inspect_err(|_| merge::discard(context, &output))?;
+            let output = merge::join(job, context, vec![output])?;
+            let checked = output.tables.iter().try_for_each(|built| self.check_adopted(built));
+            checked.inspect_err(|_| merge::discard(context, &output))?;
+            Ok(output)
+        })
+    }
+
+    /// What a table says about itself is what was said about it. It is open already.
+    fn check_adopted(&self, built: &TableSummary) -> Result<()> {
+        let table = self.tables.get(built.number, built.bytes)?;
+        let told = table
+            .properties()
+            .map(|own| (own.entries, own.deletions, own.smallest_seqno, own.largest_seqno));
+        let said = &built.properties;
+        let said = (said.entries, said.deletions, said.smallest_seqno, said.largest_seqno);
+        if told != Some(said) {
+            let message = "the table does not say about itself what was said about it";
+            return Err(Error::corruption(message).in_file(table.path()));
+        }
+        Ok(())
+    }
+}

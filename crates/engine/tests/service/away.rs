@@ -1,0 +1,373 @@
+//! What becomes of jobs that are given away: installed, run at home, or dropped, and never in anybody's way.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use siltstone::service::{
+    CompactionService, Completion, JobOutcome, JobSpec, JobSummary, JobTools, Submitted,
+};
+use siltstone::{
+    Background, BloomFilter, Compaction, Compression, Db, Env, Error, ErrorKind, FileNumber,
+    Level0Limits, Options, SeqNo,
+};
+
+use crate::stage::{Desk, Made, Objects, Shop, finished, run};
+
+const KEYS: u32 = 1_500;
+
+pub(crate) fn options(store: &Arc<Objects>, service: &Arc<Desk>) -> Options {
+    Options {
+        create_if_missing: true,
+        env: Env::memory(),
+        info_log: false,
+        table_store: Some(Arc::new(Shop(Arc::clone(store)))),
+        compaction_service: Some(Arc::clone(service) as _),
+        filter_policy: Some(Arc::new(BloomFilter::new(10))),
+        write_buffer_size: 8 << 10,
+        max_file_size: 4 << 10,
+        compression: Compression::None,
+        level0: Level0Limits { compact: 2, slow_down: 12, stop: 20 },
+        level1_bytes: 16 << 10,
+        level_growth: 4,
+        background: Background::ByHand,
+        unclamped: true,
+        ..Default::default()
+    }
+}
+
+fn key(number: u32) -> String {
+    format!("{:05}", number.wrapping_mul(2_654_435_761) % KEYS)
+}
+
+pub(crate) fn fill(db: &Db, writes: Range<u32>) {
+    for number in writes {
+        match number % 5 {
+            0 => db.delete(key(number)).unwrap(),
+            _ => db.put(key(number), number.to_string().repeat(12)).unwrap(),
+        }
+    }
+}
+
+/// What is there after `fill` of all up to this one.
+fn check(db: &Db, writes: u32) {
+    let mut model = BTreeMap::new();
+    for number in 0..writes {
+        match number % 5 {
+            0 => model.remove(&key(number)),
+            _ => model.insert(key(number), number.to_string().repeat(12)),
+        };
+    }
+    let found = db.iter().unwrap().entries().unwrap().map(Result::unwrap);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let found: Vec<_> = found.map(|(key, value)| (text(key), text(value))).collect();
+    assert!(found.iter().map(|(key, value)| (key, value)).eq(model.iter()));
+    for number in 0..KEYS {
+        let got = db.get(key(number)).unwrap().map(text);
+        assert_eq!(got.as_ref(), model.get(&key(number)), "{number}");
+    }
+}
+
+/// All tables in the store count, once there is nothing to do.
+fn check_store(db: &Db, store: &Objects) {
+    while db.run_background_step().unwrap() {}
+    let tables = db.levels().into_iter().flat_map(|level| level.tables);
+    let mut live: Vec<FileNumber> = tables.map(|table| table.number).collect();
+    live.sort_unstable();
+    assert_eq!(store.numbers(), live);
+}
+
+/// A worker that does what is there to do until the service is dropped.
+fn work(desk: &Arc<Desk>, store: &Arc<Objects>) -> std::thread::JoinHandle<()> {
+    let (desk, store) = (Arc::clone(desk), Arc::clone(store));
+    std::thread::spawn(move || {
+        while Arc::strong_count(&desk) > 1 {
+            match desk.try_next() {
+                Some(given) => given.run(&store),
+                None => std::thread::yield_now(),
+            }
+        }
+    })
+}
+
+#[test]
+fn tables_that_others_have_made_are_the_databases() {
+    for compaction in Compaction::ALL {
+        for background in [Background::ByHand, Background::Lanes] {
+            let store = Arc::new(Objects::default());
+            let desk = Arc::new(Desk::default());
+            let worker = work(&desk, &store);
+            let options = Options { background, compaction, ..options(&store, &desk) };
+            drop(desk);
+            let db = Db::open("db", options.clone()).unwrap();
+            fill(&db, 0..20_000);
+            db.wait_for_background().unwrap();
+            check(&db, 20_000);
+            fill(&db, 20_000..30_000);
+            db.compact_range(None, None).unwrap();
+            check(&db, 30_000);
+            let metrics = db.metrics();
+            assert!(metrics.merges > 20 && metrics.merges_away == metrics.merges, "{metrics:?}");
+            assert_eq!((metrics.merges_come_home, metrics.background_errors), (0, 0));
+            assert_eq!(metrics.entries_dropped % 7, 0, "as the workers say");
+            db.wait_for_background().unwrap();
+            if background == Background::ByHand {
+                check_store(&db, &store);
+            }
+            let flushes = metrics.flushes;
+            assert_eq!(store.creations.lock().unwrap().len() as u64, flushes, "nothing else is");
+            db.close().unwrap();
+            let db = Db::open("db", options).unwrap();
+            check(&db, 30_000);
+            drop(db);
+            worker.join().unwrap();
+        }
+    }
+}
+
+/// One lane, and a job that nobody does: flushes, other merges and writers go on.
+#[test]
+fn a_job_that_is_away_holds_nobody_up() {
+    let store = Arc::new(Objects::default());
+    // A deep one: what it holds on to must not be in the way of level 0.
+    let desk = Desk::taking(|job| job.from.level.number() > 1 && job.away == 0);
+    let options = Options {
+        background: Background::Lanes,
+        compaction_lanes: 1,
+        level1_bytes: 4 << 10,
+        ..options(&store, &desk)
+    };
+    let db = Db::open("db", options).unwrap();
+    let mut writes = 0;
+    let mut more = |db: &Db| {
+        fill(db, writes..writes + 1_000);
+        writes += 1_000;
+        writes
+    };
+    while !desk.is_asked() {
+        more(&db);
+    }
+    let given = desk.next();
+    let inputs: Vec<FileNumber> = given.spec.inputs.iter().map(|input| input.number).collect();
+    let before = db.metrics();
+    while db.metrics().merges < before.merges + 10 || db.metrics().flushes < before.flushes + 20 {
+        more(&db);
+    }
+    assert!(inputs.iter().all(|number| store.get(*number).is_some()), "inputs stay");
+    assert_eq!(db.metrics().merges_away, 0);
+    assert_eq!(given.summary.bytes, given.spec.input_bytes());
+    given.run(&store);
+    while db.metrics().merges_away == 0 {
+        std::thread::yield_now();
+    }
+    let all = more(&db);
+    check(&db, all);
+    db.close().unwrap();
+}
+
+/// What is done to what a worker has made.
+type Answer = fn(Made) -> Made;
+
+/// Ways to answer, each of them wrong.
+fn wrong_answers() -> Vec<(&'static str, Answer)> {
+    vec![
+        ("out of order", |mut made| {
+            made.reverse();
+            made
+        }),
+        ("another size", |mut made| {
+            made[0].1.bytes += 1;
+            made
+        }),
+        ("cut short", |mut made| {
+            made[1].0 = Arc::new(made[1].0[..made[1].0.len() - 1].to_vec());
+            made
+        }),
+        ("no table", |mut made| {
+            made[1].0 = Arc::new(vec![0; made[1].0.len()]);
+            made
+        }),
+        ("another table", |mut made| {
+            made[1].0 = Arc::clone(&made[0].0);
+            made[1].1.bytes = made[0].1.bytes;
+            made
+        }),
+        ("miscounted", |mut made| {
+            made[0].1.entries += 1;
+            made
+        }),
+        ("newer than told", |mut made| {
+            made[0].1.largest_seqno = SeqNo(made[0].1.largest_seqno.0 - 1);
+            made
+        }),
+        ("keys of nobody", |mut made| {
+            made[1].1.span.largest = b"zzz\x01\x01\0\0\0\0\0\0".to_vec();
+            made
+        }),
+        ("no key", |mut made| {
+            made[0].1.span.smallest = b"0".to_vec();
+            made
+        }),
+        ("no entries", |mut made| {
+            made[0].1.entries = 0;
+            made
+        }),
+    ]
+}
+
+#[test]
+fn wrong_results_are_made_good_at_home_and_leave_nothing() {
+    for (what, answer) in wrong_answers() {
+        let store = Arc::new(Objects::default());
+        let desk = Arc::new(Desk::default());
+        let db = Db::open("db", options(&store, &desk)).unwrap();
+        let mut answered = 0;
+        for round in 0..30 {
+            fill(&db, round * 200..(round + 1) * 200);
+            while db.run_background_step().unwrap() {
+                let Some(given) = desk.try_next() else { continue };
+                let known = JobTools::default();
+                let made = run(&store, (&given.spec, &known), &[], usize::MAX).unwrap();
+                let is_wrong = made.len() > 1;
+                answered += u64::from(is_wrong);
+                let made = if is_wrong { answer(made) } else { made };
+                given.done.complete(finished(&store, made));
+            }
+        }
+        let metrics = db.metrics();
+        assert!(answered > 2, "{what}");
+        assert_eq!((metrics.merges_come_home, metrics.background_errors), (answered, 0), "{what}");
+        check(&db, 6_000);
+        check_store(&db, &store);
+    }
+}
+
+#[test]
+fn what_cannot_be_adopted_or_is_let_go_of_runs_at_home() {
+    struct Unwilling(fn(Completion));
+    struct Nothing;
+    impl Submitted for Nothing {
+        fn cancel(&self) {}
+    }
+    impl CompactionService for Unwilling {
+        fn wants(&self, _: &JobSummary) -> bool {
+            true
+        }
+        fn submit(&self, _: JobSpec, _: &JobSummary, done: Completion) -> Box<dyn Submitted> {
+            (self.0)(done);
+            Box::new(Nothing)
+        }
+    }
+    let ways: [fn(Completion); 2] =
+        [drop, |done| done.complete(JobOutcome::RunHere("no time".to_owned()))];
+    for way in ways {
+        for background in [Background::ByHand, Background::Lanes] {
+            let store = Arc::new(Objects::default());
+            let desk = Arc::new(Desk::default());
+            let service: Arc<dyn CompactionService> = Arc::new(Unwilling(way));
+            let compaction_service = Some(service);
+            let options = Options { background, compaction_service, ..options(&store, &desk) };
+            let db = Db::open("db", options).unwrap();
+            fill(&db, 0..6_000);
+            db.wait_for_background().unwrap();
+            db.compact_range(None, None).unwrap();
+            let metrics = db.metrics();
+            assert!(metrics.merges > 5 && metrics.merges_come_home == metrics.merges);
+            assert_eq!(metrics.merges_away, 0);
+            check(&db, 6_000);
+        }
+    }
+}
+
+#[test]
+fn closing_cancels_what_is_away_and_waits_for_nothing() {
+    let store = Arc::new(Objects::default());
+    let desk = Arc::new(Desk::default());
+    let options = Options { background: Background::Lanes, ..options(&store, &desk) };
+    let db = Db::open("db", options.clone()).unwrap();
+    fill(&db, 0..1_000);
+    let given = desk.next();
+    // Somebody waits for a compaction of everything, which cannot begin.
+    let waiting = {
+        let db = db.clone();
+        std::thread::spawn(move || db.compact_range(None, None))
+    };
+    db.close().unwrap();
+    assert_eq!(waiting.join().unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(desk.cancelled(), [given.spec.number]);
+    let before = store.numbers();
+    given.run(&store);
+    assert_eq!(store.numbers(), before, "too late");
+
+    let db = Db::open("db", options).unwrap();
+    check(&db, 1_000);
+    let again = desk.next();
+    assert!(again.spec.inputs.iter().all(|input| store.get(input.number).is_some()));
+    again.run(&store);
+    db.close().unwrap();
+}
+
+/// Whoever compacts by hand waits for his job, wherever it runs.
+#[test]
+fn a_caller_waits_for_his_job() {
+    let store = Arc::new(Objects::default());
+    let desk = Desk::taking(|job| job.is_awaited);
+    let options = Options { background: Background::Lanes, ..options(&store, &desk) };
+    let db = Db::open("db", options).unwrap();
+    fill(&db, 0..3_000);
+    db.wait_for_background().unwrap();
+    fill(&db, 3_000..3_050);
+    let waiting = {
+        let db = db.clone();
+        std::thread::spawn(move || db.compact_range(None, None))
+    };
+    let given = desk.next();
+    assert!(!waiting.is_finished() && given.summary.is_awaited);
+    let worker = {
+        let (desk, store) = (Arc::clone(&desk), Arc::clone(&store));
+        std::thread::spawn(move || {
+            let mut given = Some(given);
+            while !waiting.is_finished() {
+                match given.take().or_else(|| desk.try_next()) {
+                    Some(given) => given.run(&store),
+                    None => std::thread::yield_now(),
+                }
+            }
+            waiting.join().unwrap()
+        })
+    };
+    worker.join().unwrap().unwrap();
+    assert!(db.metrics().merges_away > 0);
+    let filled = db.levels().into_iter().filter(|level| !level.tables.is_empty()).count();
+    assert_eq!(filled, 1, "all of it lies in one level");
+    check(&db, 3_050);
+}
+
+/// A panic in a callback ends writing, as everywhere; it must not end a job twice.
+#[test]
+fn a_panic_in_a_service_ends_writing() {
+    struct Panics(bool);
+    impl CompactionService for Panics {
+        fn wants(&self, _: &JobSummary) -> bool {
+            assert!(self.0, "on purpose");
+            true
+        }
+        fn submit(&self, _: JobSpec, _: &JobSummary, done: Completion) -> Box<dyn Submitted> {
+            let _done = done;
+            panic!("on purpose");
+        }
+    }
+    for wants in [false, true] {
+        let store = Arc::new(Objects::default());
+        let desk = Arc::new(Desk::default());
+        let service: Arc<dyn CompactionService> = Arc::new(Panics(wants));
+        let compaction_service = Some(service);
+        let background = Background::Lanes;
+        let options = Options { background, compaction_service, ..options(&store, &desk) };
+        let db = Db::open("db", options).unwrap();
+        let refused: Error =
+            (0..).find_map(|number: u32| db.put(key(number), number.to_string()).err()).unwrap();
+        assert_eq!(refused.kind(), ErrorKind::ReadOnly);
+        assert_eq!(db.close().unwrap_err().kind(), ErrorKind::ReadOnly);
+    }
+}

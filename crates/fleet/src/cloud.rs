@@ -1,0 +1,34 @@
+//! A tiered database's tables, as a fleet asks for them.
+
+use siltstone::{Error, FileNumber, Result};
+use siltstone_cloud::{CloudTables, Name, Table};
+use siltstone_remote::{ObjectName, OutputTable};
+
+use crate::tables::{ObjectRef, Tables};
+
+impl Tables for CloudTables {
+    fn object_of(&self, number: u64) -> Option<ObjectRef> {
+        let object = CloudTables::object_of(self, FileNumber(number))?;
+        let name = ObjectName::new(&object.name).ok()?;
+        Some(ObjectRef { name, bytes: object.bytes, crc32c: Some(object.crc32c) })
+    }
+
+    fn adopt(&self, number: u64, output: &OutputTable) -> Result<()> {
+        let Some(Name::Table(id)) = self.home().root().parse(output.name.as_str()) else {
+            let message =
+                format!("{} is not where workers put tables of this database", output.name);
+            return Err(Error::corruption(message));
+        };
+        let table = Table { home: 0, id, bytes: output.bytes, crc32c: output.crc32c };
+        CloudTables::adopt(self, FileNumber(number), table);
+        Ok(())
+    }
+
+    fn job_begins(&self, number: u64) {
+        self.begin_job(number);
+    }
+
+    fn job_ends(&self, number: u64) {
+        self.end_job(number);
+    }
+}

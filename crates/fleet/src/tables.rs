@@ -1,0 +1,34 @@
+//! Where a database's tables lie: asked of its store, which alone knows.
+
+use siltstone::Result;
+use siltstone_remote::{ObjectName, OutputTable};
+
+/// A table's object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectRef {
+    /// Its name in the bucket.
+    pub name: ObjectName,
+    /// All its bytes.
+    pub bytes: u64,
+    /// CRC-32C of all its bytes, if it is known.
+    pub crc32c: Option<u32>,
+}
+
+/// What a fleet must know of a store, and what the store must know of a fleet. Calls come from lanes, under no lock, but for
+/// [`job_ends`](Self::job_ends).
+pub trait Tables: Send + Sync {
+    /// The object of a table; `None` while it is not in the bucket. Then a job that needs it runs at home.
+    fn object_of(&self, number: u64) -> Option<ObjectRef>;
+
+    /// A table of this number is, from now on, what a worker has made. Its size is the bucket's, and its checksum as
+    /// far as that was asked for. If the number is [removed](siltstone::TableStore::remove), so may the object be.
+    fn adopt(&self, number: u64, output: &OutputTable) -> Result<()>;
+
+    /// A job of this number is about to be given away: until it ends, the database may name tables that workers make of
+    /// it, and a collector must leave them alone.
+    fn job_begins(&self, _number: u64) {}
+
+    /// What comes of this job was installed, or never will be. May be called on a thread of the network's: must not
+    /// block.
+    fn job_ends(&self, _number: u64) {}
+}

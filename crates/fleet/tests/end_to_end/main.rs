@@ -1,0 +1,156 @@
+//! Databases that have their merges done by workers over gRPC on the loopback interface, on a bucket in memory: whatever
+//! happens to workers, wires and brokers, they hold what a database holds that merges by itself.
+#![expect(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
+
+mod depot;
+mod liars;
+mod stage;
+
+use std::time::Duration;
+
+use siltstone::Compaction;
+use siltstone_cloud::{Epoch, Name, TableId};
+use siltstone_fleet::FleetConfig;
+use siltstone_remote::{FailureCode, Patience, Policy};
+
+use depot::Depot;
+use stage::{Broker, Database, LEASE, Wire, Worker, config, remote_only, until};
+
+#[test]
+fn workers_merge_and_the_database_has_their_tables() {
+    for (workers, compaction) in [(1, Compaction::Leveled), (2, Compaction::Sliced)] {
+        let (depot, broker) = (Depot::new(), Broker::start(1, None));
+        let _workers: Vec<_> = (0..workers)
+            .map(|nth| Worker::start(&format!("w{nth}"), nth, broker.address, &depot))
+            .collect();
+        let mut database =
+            Database::open_with(&depot, broker.address, (remote_only(&depot), compaction));
+        database.write(15_000);
+        database.rest();
+        database.check();
+        database.write(3_000);
+        database.db.compact_range(None, None).unwrap();
+        database.check();
+        let metrics = database.db.metrics();
+        assert!(metrics.merges > 10 && metrics.merges_away == metrics.merges, "{metrics:?}");
+        assert!(metrics.merges_come_home == 0 && metrics.background_errors == 0);
+        let stats = broker.stats();
+        println!("{stats:?}");
+        assert_eq!((stats.failed, stats.rejected), (0, 0));
+        assert!(stats.failures.is_empty() && stats.refusals.is_empty());
+        // A collector knows whose they are.
+        for object in depot.adopted() {
+            let parsed = depot.root.parse(&object);
+            let Some(Name::Table(TableId::Worked { job, attempt, .. })) = parsed else {
+                panic!("{object} is {parsed:?}");
+            };
+            assert_eq!((job.epoch, attempt.term), (depot.epoch, 1));
+        }
+        assert_eq!(depot.open_jobs(), 0);
+    }
+}
+
+#[test]
+fn killed_paused_cut_off_and_doubled_workers_do_no_harm() {
+    let (depot, broker) = (Depot::new(), Broker::start(1, None));
+    depot.bucket.set_pause(Duration::from_millis(3));
+    let mut wire = Wire::to(broker.address);
+    let start = |name, seed| Worker::start(name, seed, broker.address, &depot);
+    // Two have one name, and one is at the end of a wire.
+    let mut workers = vec![start("w", 1), start("w", 2), start("x", 3)];
+    let _far = Worker::start("far", 4, wire.address, &depot);
+    let mut database = Database::open(&depot, broker.address, remote_only(&depot));
+    for round in 0..9 {
+        database.write(1_500);
+        match round % 3 {
+            0 => {
+                workers.remove(0).kill();
+                workers.push(start("w", 10 + round));
+            }
+            1 => workers[0].pause(LEASE * 2),
+            _ => wire.cut(LEASE + LEASE / 2),
+        }
+    }
+    database.rest();
+    database.check();
+    let (stats, metrics) = (broker.stats(), database.db.metrics());
+    println!("{stats:?}");
+    assert!(metrics.merges > 10 && metrics.merges_away == metrics.merges, "{metrics:?}");
+    assert!(stats.failures.contains_key(&FailureCode::LeaseExpired), "some were tried again");
+    assert!(
+        !stats.failures.contains_key(&FailureCode::InputMissing),
+        "inputs stay while they live"
+    );
+    assert_eq!((stats.failed, stats.rejected), (0, 0));
+}
+
+#[test]
+fn a_broker_that_starts_again_goes_on_with_what_runs() {
+    let (depot, mut broker) = (Depot::new(), Broker::start(1, None));
+    depot.bucket.set_pause(Duration::from_millis(10));
+    let _workers = [0, 1].map(|nth| Worker::start(&format!("w{nth}"), nth, broker.address, &depot));
+    let mut database = Database::open(&depot, broker.address, remote_only(&depot));
+    let mut adopted = 0;
+    for term in 2..5 {
+        database.write(2_000);
+        until("a job runs", || broker.stats().running > 0);
+        let address = broker.end();
+        broker = Broker::start(term, Some(address));
+        database.write(2_000);
+        database.rest();
+        adopted += broker.stats().adopted;
+    }
+    database.check();
+    println!("{adopted} running jobs adopted");
+    assert!(adopted > 0);
+    let metrics = database.db.metrics();
+    assert!(metrics.merges_away == metrics.merges && metrics.merges_come_home == 0, "{metrics:?}");
+}
+
+#[test]
+fn without_workers_all_is_merged_at_home() {
+    let (depot, broker) = (Depot::new(), Broker::start(1, None));
+    let patience = Patience { wait: Duration::from_millis(50), failures: 2 };
+    let impatient = FleetConfig { policy: Policy::PreferRemote(patience), ..config(&depot) };
+    let mut database = Database::open(&depot, broker.address, impatient.clone());
+    database.write(8_000);
+    database.rest();
+    database.check();
+    let metrics = database.db.metrics();
+    assert!(metrics.merges > 3 && metrics.merges_come_home == metrics.merges, "{metrics:?}");
+    // A worker that comes later has work at once; without a broker there is none again.
+    let worker = Worker::start("late", 1, broker.address, &depot);
+    until("the worker is there", || broker.stats().workers > 0);
+    database.write(8_000);
+    database.rest();
+    assert!(database.db.metrics().merges_away > 0);
+    drop(worker);
+    broker.end();
+    let before = database.db.metrics();
+    database.write(4_000);
+    database.rest();
+    database.check();
+    let after = database.db.metrics();
+    assert!(after.merges_come_home > before.merges_come_home);
+    assert_eq!(after.background_errors, 0);
+}
+
+#[test]
+fn closing_gives_up_what_is_away_and_a_new_opening_finds_its_tables() {
+    let (depot, broker) = (Depot::new(), Broker::start(1, None));
+    depot.bucket.set_pause(Duration::from_millis(200));
+    let _worker = Worker::start("w", 1, broker.address, &depot);
+    let mut database = Database::open(&depot, broker.address, remote_only(&depot));
+    database.write(3_000);
+    until("a job runs", || broker.stats().running > 0);
+    assert!(depot.open_jobs() > 0);
+    let again = FleetConfig { epoch: Epoch(depot.epoch.0 + 1), ..remote_only(&depot) };
+    let mut database = database.reopen(&depot, broker.address, again);
+    until("the job is cancelled", || broker.stats().cancelled > 0);
+    depot.bucket.set_pause(Duration::ZERO);
+    database.write(3_000);
+    database.rest();
+    database.check();
+    assert!(database.db.metrics().merges_away > 0);
+    until("no job is open", || depot.open_jobs() == 0);
+}

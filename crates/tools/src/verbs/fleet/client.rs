@@ -1,0 +1,63 @@
+//! The writer's side: a database in a bucket gives its merges to workers (`--merge-at`).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use siltstone::Clock;
+use siltstone::service::CompactionService;
+use siltstone_cloud::CloudTables;
+use siltstone_fleet::{Fleet, FleetConfig};
+use siltstone_remote::{BrokerAddress, BrokerPlace, ClientConfig, DbId, RemoteClient};
+use tokio::runtime::Runtime;
+
+use super::broker::seed;
+use super::security::{SecurityArgs, token};
+use super::{host_of, read, runtime, transport};
+use crate::errors::Failure;
+
+/// A way to a broker, and the threads of it.
+pub(crate) struct Client {
+    remote: RemoteClient,
+    /// There until the last database has closed.
+    _runtime: Runtime,
+}
+
+impl Client {
+    /// Connects when there is something to merge.
+    pub(crate) fn new(uri: &str) -> Result<Self, Failure> {
+        let file = |name: &str| std::env::var_os(name).map(PathBuf::from);
+        let security = SecurityArgs::new(
+            ["SILTSTONE_TLS_CERT", "SILTSTONE_TLS_KEY", "SILTSTONE_TLS_CA"].map(file),
+            uri.starts_with("http://"),
+        );
+        let shown = file("SILTSTONE_TOKEN_FILE").as_deref().map(read).transpose()?;
+        let shown = shown.map(|digits| token(&String::from_utf8_lossy(&digits))).transpose()?;
+        let address = BrokerAddress {
+            uri: uri.to_owned(),
+            security: security.of_worker(host_of(uri))?,
+            token: shown,
+            on_lost: None,
+        };
+        let runtime = runtime()?;
+        let place = BrokerPlace::There(address);
+        let remote = RemoteClient::start(runtime.handle(), ClientConfig::new(seed()), place);
+        let remote = remote.map_err(|error| transport(&error))?;
+        Ok(Client { remote, _runtime: runtime })
+    }
+
+    /// For one database, merges of level 0 included: its user has asked for that. `None` if its path is none that brokers
+    /// could know it by.
+    pub(crate) fn service(
+        &self,
+        tables: &CloudTables,
+        clock: Arc<dyn Clock>,
+    ) -> Option<Arc<dyn CompactionService>> {
+        let root = tables.home().root();
+        let name = root.as_str().trim_end_matches('/').replace('/', ".");
+        let db = DbId::new(if name.is_empty() { "bucket" } else { &name }).ok()?;
+        let config = FleetConfig::new(db, tables.epoch(), root.clone());
+        let config = FleetConfig { takes_level0: true, ..config };
+        let (bucket, tables) = (Arc::clone(tables.home().bucket()), Arc::new(tables.clone()));
+        Some(Arc::new(Fleet::new(self.remote.clone(), bucket, tables, clock, config)))
+    }
+}
