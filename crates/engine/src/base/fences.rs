@@ -23,6 +23,8 @@ struct Common {
     len: usize,
     /// Its first bytes as a big-endian integer, followed by zeros.
     head: u128,
+    /// What of a key's first bytes is to be the same.
+    mask: u128,
     /// All of it, if that is more.
     long: Box<[u8]>,
 }
@@ -100,7 +102,8 @@ impl Fences {
 impl Common {
     fn new(bytes: &[u8]) -> Self {
         let long = if bytes.len() > HEAD_BYTES { bytes.into() } else { Box::default() };
-        Common { len: bytes.len(), head: head(bytes), long }
+        let mask = !u128::MAX.checked_shr(8 * bytes.len() as u32).unwrap_or(0);
+        Common { len: bytes.len(), head: head(bytes), mask, long }
     }
 
     /// What a key has behind it.
@@ -108,7 +111,7 @@ impl Common {
     fn strip<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         let (start, rest) = key.split_at_checked(self.len)?;
         let is_same = match self.long.is_empty() {
-            true => first_bytes(head(key), self.len) == self.head,
+            true => head(key) & self.mask == self.head,
             false => *start == *self.long,
         };
         is_same.then_some(rest)
@@ -118,7 +121,7 @@ impl Common {
     fn is_behind(&self, key: &[u8]) -> bool {
         match self.long.is_empty() {
             // Where only zeros differ, the key is shorter.
-            true => first_bytes(head(key), self.len) <= self.head,
+            true => head(key) & self.mask <= self.head,
             false => *key < *self.long,
         }
     }
@@ -137,12 +140,6 @@ fn head(key: &[u8]) -> u128 {
             u128::from_be_bytes(bytes)
         }
     }
-}
-
-/// The same of its first `len` bytes.
-#[inline]
-fn first_bytes(head: u128, len: usize) -> u128 {
-    head & !u128::MAX.checked_shr(8 * len as u32).unwrap_or(0)
 }
 
 /// Length of the longest common beginning, eight bytes at a time.

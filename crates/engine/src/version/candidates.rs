@@ -4,6 +4,7 @@ use std::slice;
 use std::sync::Arc;
 
 use crate::base::comparator::InternalOrder;
+use crate::base::key::InternalKey;
 use crate::base::slot::{Area, Slot};
 use crate::version::Tables;
 use crate::version::lookup::Target;
@@ -21,12 +22,17 @@ impl Candidate<'_> {
     /// Whether an entry that the read would see may lie between the first one and the last. Mostly so, and most candidates have a
     /// filter, which is asked sooner than it can be seen where they begin and end.
     pub(super) fn covers(&self, order: &InternalOrder, target: &Target<'_>) -> bool {
+        let begins =
+            |smallest: &InternalKey| order.user.compare(smallest.user(), target.user).is_le();
+        if self.slot.is_sorted() {
+            return begins(&self.table.smallest); // It ends behind the key, or it would not have been found.
+        }
         self.table.stretch(self.stretch).is_some_and(|(smallest, largest)| {
             let reaches = match self.slot.area {
                 Area::SstLog => order.compare(largest.as_bytes(), target.seek),
                 Area::Tree => order.user.compare(largest.user(), target.user),
             };
-            reaches.is_ge() && order.user.compare(smallest.user(), target.user).is_le()
+            reaches.is_ge() && begins(smallest)
         })
     }
 }
