@@ -3,17 +3,30 @@
 //!
 //! **Layout.** What all keys begin with is kept once; of each key, the eight bytes behind that, as a big-endian
 //! integer. Unequal keys may have equal integers, and greater keys never lesser ones. The last integer of each *stretch* of them
-//! lies apart: a search goes through those, which are few enough to stay near the processor, and through one stretch, whose
-//! lines come together.
+//! stands in front of them all: a search goes through those, which are few enough to stay near the processor, and through one
+//! stretch, whose lines come together. Of an index that is searched once in a while each line has to come from far away, so all
+//! integers lie in one piece, and what keys begin with in the structure itself.
 
 use std::ops::Range;
 
 #[derive(Debug, Default)]
 pub(crate) struct Fences {
-    common: Vec<u8>,
-    prefixes: Vec<u64>,
-    /// Of each whole stretch, the last.
-    lasts: Vec<u64>,
+    common: Common,
+    /// Of each whole stretch the last, then all.
+    words: Box<[u64]>,
+    stretches: usize,
+}
+
+/// What all keys begin with.
+#[derive(Debug, Default)]
+struct Common {
+    len: usize,
+    /// Its first bytes as a big-endian integer, followed by zeros.
+    head: u128,
+    /// What of a key's first bytes is to be the same.
+    mask: u128,
+    /// All of it, if that is more.
+    long: Box<[u8]>,
 }
 
 /// Two lines of the processor's cache.
@@ -27,12 +40,14 @@ impl Fences {
         let shared = all.fold(first.len(), |shared, key| shared.min(common_prefix(first, key)));
         let past_common = keys.map(|key| prefix(key.get(shared..).unwrap_or_default()));
         let prefixes: Vec<u64> = past_common.collect();
-        let lasts = prefixes.iter().skip(STRETCH - 1).step_by(STRETCH).copied().collect();
-        Fences { common: first[..shared].to_vec(), prefixes, lasts }
+        let lasts = prefixes.iter().skip(STRETCH - 1).step_by(STRETCH).copied();
+        let words = lasts.chain(prefixes.iter().copied()).collect();
+        let stretches = prefixes.len() / STRETCH;
+        Fences { common: Common::new(&first[..shared]), words, stretches }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.prefixes.len()
+        self.words.len() - self.stretches
     }
 
     /// All keys before the range are less than `key`, all behind it greater; those within it, which are few or none,
@@ -40,11 +55,11 @@ impl Fences {
     #[inline]
     pub(crate) fn around(&self, key: &[u8]) -> Range<usize> {
         let Some(wanted) = self.prefix_of(key) else {
-            let at = if key < &self.common[..] { 0 } else { self.len() };
+            let at = if self.common.is_behind(key) { 0 } else { self.len() };
             return at..at;
         };
         let left = self.lesser_than(wanted);
-        let (_, rest) = self.prefixes.split_at(left);
+        let rest = self.prefixes().get(left..).unwrap_or_default();
         // Mostly none is equal; and searching again would cost as much as the search before.
         let equal = match rest.first() {
             Some(&first) if first == wanted => rest.partition_point(|&prefix| prefix == wanted),
@@ -56,8 +71,9 @@ impl Fences {
     /// How many of the integers are less.
     #[inline]
     fn lesser_than(&self, wanted: u64) -> usize {
-        let start = STRETCH * self.lasts.partition_point(|&last| last < wanted);
-        let stretch = self.prefixes.get(start..).unwrap_or_default();
+        let (lasts, prefixes) = self.words.split_at(self.stretches);
+        let start = STRETCH * lasts.partition_point(|&last| last < wanted);
+        let stretch = prefixes.get(start..).unwrap_or_default();
         let stretch = stretch.get(..STRETCH).unwrap_or(stretch);
         start + stretch.iter().filter(|prefix| **prefix < wanted).count()
     }
@@ -67,13 +83,62 @@ impl Fences {
     #[inline]
     pub(crate) fn surely_between(&self, at: usize, key: &[u8]) -> bool {
         let Some(wanted) = self.prefix_of(key) else { return false };
-        let is_before = self.prefixes.get(at).is_some_and(|own| wanted < *own);
-        is_before && at.checked_sub(1).is_none_or(|before| self.prefixes[before] < wanted)
+        let prefixes = self.prefixes();
+        let is_before = prefixes.get(at).is_some_and(|own| wanted < *own);
+        is_before && at.checked_sub(1).is_none_or(|before| prefixes[before] < wanted)
+    }
+
+    #[inline]
+    fn prefixes(&self) -> &[u64] {
+        self.words.get(self.stretches..).unwrap_or_default()
     }
 
     #[inline]
     fn prefix_of(&self, key: &[u8]) -> Option<u64> {
-        key.strip_prefix(&self.common[..]).map(prefix)
+        self.common.strip(key).map(prefix)
+    }
+}
+
+impl Common {
+    fn new(bytes: &[u8]) -> Self {
+        let long = if bytes.len() > HEAD_BYTES { bytes.into() } else { Box::default() };
+        let mask = !u128::MAX.checked_shr(8 * bytes.len() as u32).unwrap_or(0);
+        Common { len: bytes.len(), head: head(bytes), mask, long }
+    }
+
+    /// What a key has behind it.
+    #[inline]
+    fn strip<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        let (start, rest) = key.split_at_checked(self.len)?;
+        let is_same = match self.long.is_empty() {
+            true => head(key) & self.mask == self.head,
+            false => *start == *self.long,
+        };
+        is_same.then_some(rest)
+    }
+
+    /// Whether a key that does not begin with it is before all that do.
+    fn is_behind(&self, key: &[u8]) -> bool {
+        match self.long.is_empty() {
+            // Where only zeros differ, the key is shorter.
+            true => head(key) & self.mask <= self.head,
+            false => *key < *self.long,
+        }
+    }
+}
+
+const HEAD_BYTES: usize = size_of::<u128>();
+
+/// A key's first bytes as a big-endian integer; missing ones count as zero.
+#[inline]
+fn head(key: &[u8]) -> u128 {
+    match key.first_chunk::<HEAD_BYTES>() {
+        Some(bytes) => u128::from_be_bytes(*bytes),
+        None => {
+            let mut bytes = [0; HEAD_BYTES];
+            bytes.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
+            u128::from_be_bytes(bytes)
+        }
     }
 }
 
@@ -123,11 +188,14 @@ mod tests {
     #[test]
     fn what_is_around_a_key_is_where_it_lies() {
         let all = keys();
-        for keys in [&all[..], &all[3..303], &all[..1], &[]] {
+        let long: Vec<Vec<u8>> =
+            all.iter().map(|key| [&b"what all of them begin with\0\0"[..], key].concat()).collect();
+        for keys in [&all[..], &all[3..303], &all[..1], &[], &long[..], &long[3..303], &long[..1]] {
             let fences = Fences::new(keys.iter().map(|key| &key[..]));
-            let mut wanted: Vec<Vec<u8>> = all.clone();
-            wanted.extend(all.iter().map(|key| [key, &b"\0"[..]].concat()));
-            wanted.extend(all.iter().map(|key| key[..key.len() - 1].to_vec()));
+            let mut wanted: Vec<Vec<u8>> = all.iter().chain(&long).cloned().collect();
+            wanted.extend(wanted.clone().iter().map(|key| [key, &b"\0"[..]].concat()));
+            wanted.extend(wanted.clone().iter().map(|key| key[..key.len() - 1].to_vec()));
+            wanted.extend((0..30).map(|len| long[0][..len].to_vec()));
             for key in &wanted {
                 let around = fences.around(key);
                 assert!(keys[..around.start].iter().all(|before| before < key));

@@ -85,7 +85,7 @@ fn pieces(job: &Job, context: &JobContext<'_>) -> Result<Vec<Piece>> {
             pieces.push((meta.largest.user().to_vec(), meta.size));
             continue;
         }
-        let table = context.cache.get(meta.number, meta.size)?;
+        let table = meta.open(context.cache)?;
         let index = table.index();
         let blocks = index.len() as u64;
         for nth in (1..=share).filter(|_| blocks > 0) {

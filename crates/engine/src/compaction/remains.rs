@@ -21,7 +21,7 @@ pub(crate) fn remains(job: &Job, context: &JobContext<'_>) -> Result<Vec<(Slot, 
         return Ok(remaining);
     }
     for (slot, meta) in job.input_tables().filter(|(slot, _)| slot.area == Area::SstLog) {
-        let table = context.cache.get(meta.number, meta.size)?;
+        let table = meta.open(context.cache)?;
         let mut iter = table.iter(ScanOptions::default());
         let parts = parts_outside(job, context, meta, &mut iter);
         let parts = parts.map_err(|error| error.in_file(table.path()))?;

@@ -80,8 +80,8 @@ impl Core {
     pub(crate) fn tables_over(&self, key: &[u8]) -> usize {
         let version = self.view.load().version.clone();
         let target = InternalKey::seek_to(key, SEQNO_MAX);
-        let target = Target { user: key, seek: target.as_bytes() };
-        Lookup::tables_over(&self.settings.order, &version, target)
+        let target = Target::new(key, target.as_bytes());
+        Lookup::tables_over(&self.settings.order, &version, &target)
     }
 
     pub(crate) fn approximate_size(&self, from: &[u8], to: &[u8]) -> Result<u64> {
@@ -101,7 +101,7 @@ impl Core {
             } else if order.compare(table.smallest.as_bytes(), key.as_bytes()).is_gt() {
                 0
             } else {
-                let open = self.tables.get(table.number, table.size)?;
+                let open = table.open(&self.tables)?;
                 open.approximate_offset_of(key.as_bytes())
             };
         }

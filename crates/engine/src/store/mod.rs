@@ -3,6 +3,7 @@
 
 pub(crate) mod block_cache;
 pub(crate) mod local;
+pub(crate) mod open_tables;
 pub(crate) mod residents;
 pub(crate) mod table_cache;
 

@@ -1,17 +1,12 @@
 //! Open tables by number: every read that reaches a table gets it here. Bounded in tables, because
 //! each keeps a file descriptor, its index and its filter.
 //!
-//! **Concurrency.** A hit takes a shard's lock shared. Two threads that miss at the same time may
-//! both open the table; one of the two is kept, and both serve.
+//! **Concurrency.** Who knows a table's place finds it there without a lock; all others take one for a moment. Two threads
+//! that miss at the same time may both open the table; one of the two is kept, and both serve.
 
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
-use quick_cache::sync::{Cache as Shards, DefaultLifecycle};
-use quick_cache::{OptionsBuilder, UnitWeighter};
-
 use crate::base::error::{Error, Result};
-use crate::base::hash::mix;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::{Mutex, Rank};
 use crate::env::fs::RandomAccessFile;
@@ -20,50 +15,14 @@ use crate::format::table::cache::Cache;
 use crate::format::table::heat::Ring;
 use crate::format::table::{Limit, ReadSettings, Table};
 use crate::store::TableStore;
+use crate::store::open_tables::{OpenTables, TablePlace};
 use crate::store::residents::Residents;
-
-/// With many tables, locks are shared out; with few, exact eviction counts more.
-const TABLES_PER_SHARD_MIN: usize = 128;
-const SHARDS_MAX: usize = 8;
-
-type Tables = Shards<u64, Arc<Table>, UnitWeighter, Mixer, DefaultLifecycle<u64, Arc<Table>>>;
-
-/// The numbers come from this process, so no one can aim for collisions.
-#[derive(Clone, Default)]
-struct Mixer(u64);
-
-impl BuildHasher for Mixer {
-    type Hasher = Mixer;
-
-    #[inline]
-    fn build_hasher(&self) -> Mixer {
-        Mixer(0)
-    }
-}
-
-impl Hasher for Mixer {
-    #[inline]
-    fn write_u64(&mut self, number: u64) {
-        self.0 = mix(self.0, number);
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
 
 pub(crate) struct TableCache {
     store: Arc<dyn TableStore>,
     settings: ReadSettings,
     blocks: Arc<dyn Cache>,
-    tables: Tables,
+    tables: Mutex<OpenTables>,
     /// Tables that would be better off with a filter.
     filterless: Mutex<Vec<(FileNumber, u64)>>,
     residents: Mutex<Residents>,
@@ -87,15 +46,7 @@ impl TableCache {
         blocks: Arc<dyn Cache>,
         tables_max: usize,
     ) -> Self {
-        let options = OptionsBuilder::new()
-            .shards(1 << (tables_max / TABLES_PER_SHARD_MIN).clamp(1, SHARDS_MAX).ilog2())
-            .weight_capacity(tables_max.max(1) as u64)
-            .estimated_items_capacity(tables_max.max(1))
-            .build()
-            .expect("capacity and estimate are given, which is all the builder asks for");
-        let mixer = Mixer::default();
-        let tables =
-            Shards::with_options(options, UnitWeighter, mixer, DefaultLifecycle::default());
+        let tables = Mutex::new(Rank::Leaf, OpenTables::new(tables_max));
         let filterless = Mutex::new(Rank::Leaf, Vec::new());
         let residents = Mutex::new(Rank::Leaf, Residents::default());
         let resident_bytes = AtomicU64::new(0);
@@ -117,16 +68,32 @@ impl TableCache {
     }
 
     /// The table, opened if need be. `size` is what the manifest says the file has.
-    #[inline]
     pub(crate) fn get(&self, number: FileNumber, size: u64) -> Result<Arc<Table>> {
-        match self.tables.get(&number.0) {
+        self.find_or_open((number, size), None)
+    }
+
+    /// As [`get`](Self::get), of a table whose place is known.
+    #[inline]
+    pub(crate) fn get_at(
+        &self,
+        place: &Arc<TablePlace>,
+        (number, size): (FileNumber, u64),
+    ) -> Result<Arc<Table>> {
+        match place.get() {
             Some(table) => Ok(table),
-            None => self.open(number, size),
+            None => self.find_or_open((number, size), Some(place)),
         }
     }
 
     #[cold]
-    fn open(&self, number: FileNumber, size: u64) -> Result<Arc<Table>> {
+    fn find_or_open(
+        &self,
+        (number, size): (FileNumber, u64),
+        place: Option<&Arc<TablePlace>>,
+    ) -> Result<Arc<Table>> {
+        if let Some(table) = self.tables.lock().find(number, place) {
+            return Ok(table);
+        }
         let file = self.store.open(number)?;
         let table =
             open_named(file, (number, size), self.settings.clone(), Arc::clone(&self.blocks))?;
@@ -134,7 +101,8 @@ impl TableCache {
             Some(ring) => table.with_ring(Arc::clone(ring)),
             None => table,
         });
-        self.tables.insert(number.0, table.clone());
+        let (table, closed) = self.tables.lock().keep(number, table, place);
+        drop(closed); // Takes locks of the block cache.
         Ok(table)
     }
 
@@ -151,7 +119,7 @@ impl TableCache {
     /// Makes a filter in memory for a table that wants one, as long as `goes_on` says so; false if none does.
     pub(crate) fn make_a_filter(&self, goes_on: &dyn Fn() -> bool) -> bool {
         let Some((number, size)) = self.filterless.lock().pop() else { return false };
-        let memory: usize = self.tables.iter().map(|(_, table)| table.late_filter_memory()).sum();
+        let memory: usize = self.tables.lock().iter().map(|table| table.late_filter_memory()).sum();
         // The usual policy takes ten bits for each key.
         let keys = LATE_FILTER_BYTES_MAX.saturating_sub(memory) / 10 * 8;
         if keys > 0 {
@@ -165,7 +133,7 @@ impl TableCache {
     /// Has the tables that are read most kept in memory, up to so many bytes.
     pub(crate) fn settle_residents(&self, bytes_max: u64) {
         // Dropped after the lock is: to close a table takes others.
-        let tables: Vec<_> = self.tables.iter().map(|(_, table)| table).collect();
+        let tables: Vec<_> = self.tables.lock().iter().map(Arc::clone).collect();
         let mut residents = self.residents.lock();
         residents.settle(&tables, bytes_max);
         self.resident_bytes.store(residents.bytes(), Ordering::Relaxed);
@@ -178,7 +146,8 @@ impl TableCache {
 
     /// Forgets a table, because its file is to be removed. Readers that have it go on.
     pub(crate) fn evict(&self, number: FileNumber) {
-        if let Some((_, table)) = self.tables.remove(&number.0) {
+        let forgotten = self.tables.lock().remove(number);
+        if let Some(table) = forgotten {
             let mut residents = self.residents.lock();
             residents.forget(&table);
             self.resident_bytes.store(residents.bytes(), Ordering::Relaxed);
@@ -188,7 +157,7 @@ impl TableCache {
     /// Tables open here.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.tables.len()
+        self.tables.lock().len()
     }
 }
 
@@ -278,6 +247,44 @@ mod tests {
         assert!(cache.get(FileNumber(40), size).err().unwrap().is_not_found());
         // Whoever holds a table reads on, evicted or not.
         assert!(first.get(key(1).as_bytes(), GetOptions::default(), |_, _| ()).unwrap().is_some());
+    }
+
+    #[test]
+    fn an_open_table_lies_at_its_place_and_nowhere_else() {
+        let (_, cache, size) = cache(10, 4);
+        let places: Vec<Arc<TablePlace>> = (0..=10).map(|_| Arc::default()).collect();
+        let get = |number: u64| {
+            cache.get_at(&places[number as usize], (FileNumber(number), size)).unwrap()
+        };
+        let filled = || (1..=10).filter(|&at| places[at].look().is_some()).collect::<Vec<_>>();
+        let by_number = cache.get(FileNumber(1), size).unwrap();
+        assert_eq!(filled(), [], "nobody has said where");
+        assert!(Arc::ptr_eq(&by_number, &get(1)) && Arc::ptr_eq(&by_number, &get(1)));
+        (1..=10).for_each(|number| drop(get(number)));
+        assert_eq!((filled().len(), cache.len()), (4, 4));
+        cache.evict(FileNumber(10));
+        assert!(places[10].look().is_none() && cache.len() == 3);
+        // As where a manifest names a table twice: the last place counts.
+        let number = FileNumber(filled()[0] as u64);
+        let other = Arc::default();
+        let table = cache.get_at(&other, (number, size)).unwrap();
+        assert!(other.look().as_ref().is_some_and(|there| Arc::ptr_eq(there, &table)));
+        assert!(places[number.0 as usize].look().is_none());
+    }
+
+    #[test]
+    fn tables_that_are_visited_stay_open_while_others_come_and_go() {
+        let (_, cache, size) = cache(40, 8);
+        let places: Vec<Arc<TablePlace>> = (0..=40).map(|_| Arc::default()).collect();
+        let get = |number: u64| {
+            cache.get_at(&places[number as usize], (FileNumber(number), size)).unwrap()
+        };
+        let hot = get(20);
+        for number in (1..=40).chain(1..=40) {
+            assert!(Arc::ptr_eq(&hot, &get(20)), "closed before table {number} came");
+            drop(get(number));
+            assert!(cache.len() <= 8);
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl LevelIter {
             self.current = None;
             self.position = position;
             if let Some(meta) = self.tables.get(position) {
-                let table = self.cache.get(meta.number, meta.size)?;
+                let table = meta.open(&self.cache)?;
                 self.current = Some(table.iter(self.options));
             }
         }
@@ -217,7 +217,7 @@ impl Source {
             sources.push(Source::Level(LevelIter::new(order.clone(), cache, scan, tables)));
         } else {
             for meta in tables.iter() {
-                let table = cache.get(meta.number, meta.size)?;
+                let table = meta.open(cache)?;
                 sources.push(Source::Table(table.iter(scan)));
             }
         }

@@ -6,42 +6,32 @@ use std::sync::Arc;
 use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::key::{self, ValueKind};
-use crate::base::slot::{Area, Slot};
+use crate::base::slot::Slot;
+use crate::format::table::filter::FilterKey;
 use crate::format::table::{GetOptions, Table};
 use crate::store::table_cache::TableCache;
-use crate::version::strata::Layer;
+use crate::version::Version;
+use crate::version::candidates::{Candidate, Candidates};
 use crate::version::table_meta::TableMeta;
-use crate::version::{Tables, Version};
 
 /// What a read asks for: a user key, and the internal key at which its search starts.
-#[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
     pub(crate) user: &'a [u8],
     pub(crate) seek: &'a [u8],
+    filter: FilterKey<'a>,
+}
+
+impl<'a> Target<'a> {
+    #[inline]
+    pub(crate) fn new(user: &'a [u8], seek: &'a [u8]) -> Self {
+        Target { user, seek, filter: FilterKey::new(user) }
+    }
 }
 
 /// What a table says about a key.
 pub(crate) enum Hit<R> {
     Value(R),
     Deleted,
-}
-
-/// The tables of one slot that may hold a key, newest first.
-enum Candidates<T, L> {
-    Tree(T),
-    Logged(L),
-}
-
-impl<I, T: Iterator<Item = I>, L: Iterator<Item = I>> Iterator for Candidates<T, L> {
-    type Item = I;
-
-    #[inline]
-    fn next(&mut self) -> Option<I> {
-        match self {
-            Candidates::Tree(tables) => tables.next(),
-            Candidates::Logged(tables) => tables.next(),
-        }
-    }
 }
 
 /// The answer, and whether the search went through more than one table: then the first one cost a
@@ -57,6 +47,8 @@ pub(crate) struct Lookup<'a> {
     pub(crate) order: &'a InternalOrder,
     pub(crate) cache: &'a TableCache,
     pub(crate) options: GetOptions,
+    /// Whether [wasted](Answer::wasted) seeks are to be told.
+    pub(crate) counts_seeks: bool,
 }
 
 impl Lookup<'_> {
@@ -64,24 +56,24 @@ impl Lookup<'_> {
     pub(crate) fn get<'v, R>(
         &self,
         version: &'v Version,
-        target: Target<'_>,
+        target: &Target<'_>,
         mut found: impl FnMut(&[u8]) -> R,
     ) -> Result<Answer<'v, R>> {
         let mut answer = Answer { hit: None, wasted: None, wants_filter: false };
-        let mut first: Option<(Slot, &Arc<TableMeta>)> = None;
-        for (slot, tables) in version.filled_slots() {
-            for table in candidates(self.order, (slot, tables), target) {
-                answer.wasted = first;
-                let open = self.cache.get(table.number, table.size)?;
-                answer.hit = self.probe(&open, target, &mut found)?;
-                if answer.hit.is_some() {
-                    return Ok(answer);
+        let mut first = None;
+        for of_slot in version.filled_slots() {
+            for candidate in Candidates::of(self.order, of_slot, target) {
+                if self.counts_seeks {
+                    if !candidate.covers(self.order, target) {
+                        continue;
+                    }
+                    answer.wasted = first;
+                    first = first.or(Some((candidate.slot, candidate.table)));
                 }
-                if open.note_vain_search() {
-                    self.cache.want_filter(table.number, table.size);
-                    answer.wants_filter = true;
+                match self.ask(&candidate, target, &mut found)? {
+                    Asked::Hit(hit) => return Ok(Answer { hit: Some(hit), ..answer }),
+                    Asked::Nothing { wants_filter } => answer.wants_filter |= wants_filter,
                 }
-                first = first.or(Some((slot, table)));
             }
         }
         Ok(answer)
@@ -91,19 +83,53 @@ impl Lookup<'_> {
     pub(crate) fn tables_over(
         order: &InternalOrder,
         version: &Version,
-        target: Target<'_>,
+        target: &Target<'_>,
     ) -> usize {
-        let of_slot = |slot| candidates(order, slot, target).count();
-        version.filled_slots().map(of_slot).sum()
+        let slots = version.filled_slots();
+        let candidates = slots.flat_map(|of_slot| Candidates::of(order, of_slot, target));
+        candidates.filter(|candidate| candidate.covers(order, target)).count()
+    }
+
+    /// Asks a table, which is opened if need be.
+    #[inline]
+    fn ask<R>(
+        &self,
+        candidate: &Candidate<'_>,
+        target: &Target<'_>,
+        found: &mut impl FnMut(&[u8]) -> R,
+    ) -> Result<Asked<R>> {
+        let nothing = Ok(Asked::Nothing { wants_filter: false });
+        let covers = || candidate.covers(self.order, target);
+        let look = candidate.table.place().look();
+        let opened;
+        let table = match look.as_ref() {
+            Some(open) => open,
+            None if !covers() => return nothing,
+            None => {
+                opened = candidate.table.open(self.cache)?;
+                &opened
+            }
+        };
+        if !table.may_have(&target.filter) || !covers() {
+            return nothing;
+        }
+        if let Some(hit) = self.probe(table, target, found)? {
+            return Ok(Asked::Hit(hit));
+        }
+        let wants_filter = table.note_vain_search();
+        if wants_filter {
+            self.cache.want_filter(candidate.table.number, candidate.table.size);
+        }
+        Ok(Asked::Nothing { wants_filter })
     }
 
     fn probe<R>(
         &self,
         table: &Table,
-        target: Target<'_>,
+        target: &Target<'_>,
         found: &mut impl FnMut(&[u8]) -> R,
     ) -> Result<Option<Hit<R>>> {
-        let entry = table.get(target.seek, self.options, |internal, value| {
+        let entry = table.get_unfiltered(target.seek, self.options, |internal, value| {
             let Some(parsed) = key::parse(internal) else {
                 return Some(Err(Error::corruption("corrupted internal key")));
             };
@@ -123,52 +149,8 @@ impl Lookup<'_> {
     }
 }
 
-/// The tables of a slot that may hold a key, newest first.
-#[inline]
-fn candidates<'v>(
-    order: &InternalOrder,
-    (slot, tables): (Slot, &'v Tables),
-    target: Target<'_>,
-) -> impl Iterator<Item = &'v Arc<TableMeta>> {
-    match slot.area {
-        Area::Tree => Candidates::Tree(in_tree(order, (slot, tables), target)),
-        Area::SstLog => Candidates::Logged(in_log(order, tables, target)),
-    }
-}
-
-/// One in a sorted slot (two at a border key that LevelDB split), any number elsewhere.
-#[inline]
-fn in_tree<'v>(
-    order: &InternalOrder,
-    (slot, tables): (Slot, &'v Tables),
-    target: Target<'_>,
-) -> impl Iterator<Item = &'v Arc<TableMeta>> {
-    let user = &order.user;
-    let sorted = slot.is_sorted();
-    let start = if sorted { tables.first_not_before(order, target.seek) } else { 0 };
-    tables[start..]
-        .iter()
-        .take_while(move |table| {
-            !sorted || user.compare(table.smallest.user(), target.user).is_le()
-        })
-        .filter(move |table| {
-            sorted
-                || (user.compare(table.smallest.user(), target.user).is_le()
-                    && user.compare(table.largest.user(), target.user).is_ge())
-        })
-}
-
-#[inline]
-fn in_log<'v>(
-    order: &InternalOrder,
-    tables: &'v Tables,
-    target: Target<'_>,
-) -> impl Iterator<Item = &'v Arc<TableMeta>> {
-    let layers = tables.strata(&order.user).over(&order.user, target.user);
-    let reaches = move |layer: &Layer| {
-        let table = &tables[layer.table as usize];
-        let (_, largest) = table.stretch(layer.stretch as usize)?;
-        order.compare(largest.as_bytes(), target.seek).is_ge().then_some(table)
-    };
-    layers.iter().filter_map(reaches)
+/// What came of a table.
+enum Asked<R> {
+    Hit(Hit<R>),
+    Nothing { wants_filter: bool },
 }

@@ -9,6 +9,7 @@
 //! A version is immutable and shared: a new one clones only the slots an edit touches.
 
 pub(crate) mod builder;
+mod candidates;
 pub(crate) mod check;
 pub(crate) mod graveyard;
 pub(crate) mod level_iter;

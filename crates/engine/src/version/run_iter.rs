@@ -159,7 +159,7 @@ impl RunIter {
         let before = self.run.pieces.get(self.position).map(|piece| piece.table.number);
         if self.current.is_none() || before != Some(piece.table.number) {
             self.current = None;
-            let table = self.cache.get(piece.table.number, piece.table.size)?;
+            let table = piece.table.open(&self.cache)?;
             self.current = Some(table.iter(self.options));
         }
         self.position = position;

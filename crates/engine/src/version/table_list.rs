@@ -48,6 +48,21 @@ impl TableList {
         around.start + self.tables[around].partition_point(|table| ends_before(table))
     }
 
+    /// Of a sorted slot: the tables that may have entries of the user key of `target`, an internal key. Where keys as integers tell
+    /// that there is one at most, it is not looked at: it may begin behind the key.
+    #[inline]
+    pub(crate) fn over(&self, order: &InternalOrder, target: &[u8]) -> Range<usize> {
+        let around = self.ends_around(order, target);
+        if around.is_empty() {
+            return around.start..self.tables.len().min(around.start + 1);
+        }
+        let start = self.first_not_before(order, target);
+        let begins = |table: &&Arc<TableMeta>| {
+            order.user.compare(table.smallest.user(), user_key(target)).is_le()
+        };
+        start..start + self.tables[start..].iter().take_while(begins).count()
+    }
+
     /// What counts of the tables as runs of pieces that share no user key: as few as can be, which is as many as lie on top
     /// of each other anywhere: where the last run begins, for one.
     pub(crate) fn runs(&self, order: &UserOrder) -> &[Arc<Run>] {

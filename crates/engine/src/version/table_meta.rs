@@ -12,13 +12,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
 use crate::base::comparator::UserOrder;
+use crate::base::error::Result;
 use crate::base::key::{InternalKey, SeqNo};
 use crate::base::sync::OnceLock;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::format::filename::{FileName, FileNumber};
 use crate::format::manifest::edit::{Live, NewTable, Span};
+use crate::format::table::Table;
 use crate::format::table::builder::TableSummary;
 use crate::format::table::properties::TableProperties;
+use crate::store::open_tables::TablePlace;
+use crate::store::table_cache::TableCache;
 use crate::version::graveyard::Graveyard;
 
 /// LevelDB's seek budget: one seek costs about as much as compacting 16 KiB.
@@ -34,6 +38,8 @@ pub(crate) struct TableMeta {
     pub(crate) largest: InternalKey,
     /// What counts, if it is not all.
     live: Option<Box<Live>>,
+    /// Where it lies while it is open: one for all metas of the file.
+    place: Arc<TablePlace>,
     file: Arc<TableFile>,
 }
 
@@ -102,6 +108,7 @@ impl TableMeta {
             smallest,
             largest,
             live: None,
+            place: Arc::default(),
             file: Arc::new(TableFile {
                 number,
                 stats: OnceLock::new(),
@@ -147,8 +154,21 @@ impl TableMeta {
             smallest: first.smallest.clone(),
             largest: last.largest.clone(),
             live: Some(Box::new(live)),
+            place: Arc::clone(&self.place),
             file: Arc::clone(&self.file),
         })
+    }
+
+    /// Where the table lies while it is open.
+    #[inline]
+    pub(crate) fn place(&self) -> &TablePlace {
+        &self.place
+    }
+
+    /// The table, opened if need be.
+    #[inline]
+    pub(crate) fn open(&self, cache: &TableCache) -> Result<Arc<Table>> {
+        cache.get_at(&self.place, (self.number, self.size))
     }
 
     /// About how many bytes count of what a part of the keys holds.

@@ -140,7 +140,7 @@ impl Core {
     /// readers to complain about.
     pub(crate) fn look_into(&self, meta: &TableMeta) {
         if !meta.was_looked_into() {
-            let opened = self.tables.get(meta.number, meta.size).ok();
+            let opened = meta.open(&self.tables).ok();
             let properties = opened.as_ref().and_then(|table| table.properties());
             meta.learn_stats(properties.map(TableStats::from));
         }
@@ -149,7 +149,7 @@ impl Core {
     /// Learns where a table's bytes lie among its keys: slices are chosen by it.
     fn mark(&self, meta: &TableMeta) {
         if meta.marks().is_none() {
-            let opened = self.tables.get(meta.number, meta.size).ok();
+            let opened = meta.open(&self.tables).ok();
             meta.learn_marks(|| opened.map_or_else(Vec::new, |table| table.marks(MARKS)));
         }
     }

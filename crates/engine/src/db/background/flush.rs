@@ -55,7 +55,7 @@ impl Core {
         self.note_writes(&entry.table)?;
         if let Some(table) = &table {
             // So no reader has to, and the log does not go before what replaces it has shown that it can be read.
-            let opened = self.tables.get(table.number, table.size);
+            let opened = table.open(&self.tables);
             opened.inspect_err(|_| table.mark_obsolete())?;
         }
         let bytes = table.as_ref().map_or(0, |table| table.size);

@@ -112,7 +112,7 @@ impl Core {
         }
         // Whatever kept it from being linked, a copy serves. The table may be nameless by now, if
         // another process has the database open: what the cache holds open can still be read.
-        let source = self.tables.get(table.number, table.size)?;
+        let source = table.open(&self.tables)?;
         // Should the link be there against its answer, writing through it would hit the table.
         match fs.remove_file(&target, Site::TempRemove) {
             Err(error) if !error.is_not_found() => return Err(error),

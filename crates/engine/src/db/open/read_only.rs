@@ -62,7 +62,7 @@ fn try_open(dir: &Path, options: &Options) -> Result<Option<Core>> {
     check_logs(&*fs, dir, &recovered, &files.wals())?;
     check_tables(core.store.list()?, dir, &recovered.version)?;
     for (_, table) in recovered.version.tables() {
-        core.tables.get(table.number, table.size)?;
+        table.open(&core.tables)?;
     }
     replay_into_memory(&mut core, &recovered, &files)?;
     let again = recover::recover(&*fs, dir, &core.settings.order, &core.graveyard)?;

@@ -34,12 +34,11 @@ impl Core {
                 verify: options.verify_checksums,
                 fill_cache: options.fill_cache,
             },
+            counts_seeks: self.settings.seek_compaction,
         };
-        let target = Target { user: key, seek: seek.as_bytes() };
-        let answer = lookup.get(&pinned.version, target, found)?;
-        if let Some((slot, table)) = answer.wasted
-            && self.settings.seek_compaction
-        {
+        let target = Target::new(key, seek.as_bytes());
+        let answer = lookup.get(&pinned.version, &target, found)?;
+        if let Some((slot, table)) = answer.wasted {
             self.charge_seek(slot, table);
         }
         if answer.wants_filter {

@@ -1,6 +1,7 @@
 //! Filters: a few bits per key that tell most absent keys without reading a block. Databases name
 //! a policy in their options; tables record its name with what it made.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -76,13 +77,19 @@ impl BloomFilter {
 
     #[inline]
     pub(crate) fn may_match_hash(hash: u32, filter: &[u8]) -> bool {
-        match filter.split_last() {
-            None => false,
-            Some((_, [])) => false,
-            Some((&count, _)) if count > PROBES_MAX => true,
-            Some((&count, array)) => probes(hash, count, array.len())
-                .all(|bit| array.get(bit / 8).is_none_or(|byte| byte & (1 << (bit % 8)) != 0)),
+        let Some((&count, array)) = filter.split_last() else { return false };
+        BloomFilter::may_match_bits(hash, count, array)
+    }
+
+    /// The same of a filter taken apart: so many probes, and its bits.
+    #[inline]
+    pub(crate) fn may_match_bits(hash: u32, count: u8, array: &[u8]) -> bool {
+        if array.is_empty() || count > PROBES_MAX {
+            return !array.is_empty();
         }
+        let is_set =
+            |bit: usize| array.get(bit / 8).is_none_or(|byte| byte & (1 << (bit % 8)) != 0);
+        probes(hash, count, array.len()).all(is_set)
     }
 }
 
@@ -148,6 +155,29 @@ impl Filter {
             Filter::Bloom(_) => BloomFilter::may_match_hash(BloomFilter::hash(key), filter),
             Filter::Custom(policy) => policy.may_match(key, filter),
         }
+    }
+}
+
+/// A user key that one filter after the other is asked for. What the built-in policy keeps of it is worked out once, and only
+/// if one asks.
+pub(crate) struct FilterKey<'a> {
+    pub(crate) user: &'a [u8],
+    hash: Cell<Option<u32>>,
+}
+
+impl<'a> FilterKey<'a> {
+    #[inline]
+    pub(crate) fn new(user: &'a [u8]) -> Self {
+        FilterKey { user, hash: Cell::new(None) }
+    }
+
+    #[inline]
+    pub(crate) fn hash(&self) -> u32 {
+        self.hash.get().unwrap_or_else(|| {
+            let hash = BloomFilter::hash(self.user);
+            self.hash.set(Some(hash));
+            hash
+        })
     }
 }
 

@@ -14,6 +14,8 @@
 //! every 2 KiB. It reads any other, so we write one so large that a single filter covers the whole
 //! table: half the false positives at the same size, and it can be asked before the index.
 
+use std::ops::Range;
+
 use crate::base::coding::{Reader, put_fixed32};
 use crate::format::table::filter::{BloomFilter, Filter};
 
@@ -130,7 +132,7 @@ impl Keys {
         }
     }
 
-    fn create(&self, filter: &Filter, range: std::ops::Range<usize>, out: &mut Vec<u8>) {
+    fn create(&self, filter: &Filter, range: Range<usize>, out: &mut Vec<u8>) {
         match (self, filter) {
             (Keys::Hashes(hashes), Filter::Bloom(bloom)) => bloom.create(&hashes[range], out),
             (Keys::Whole { bytes, ends }, _) => {
@@ -168,9 +170,15 @@ impl FilterBlock {
         self.bytes.capacity()
     }
 
-    /// True if one filter covers a table of so many bytes, so that no block need be known to ask.
-    pub(crate) fn is_whole_table(&self, data_bytes: u64) -> bool {
-        self.span_of(data_bytes) == Some(0)
+    pub(crate) fn policy(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// The one filter that covers a table of so many bytes, if there is one, so that no block need be known to ask. It
+    /// may be empty: then it matches nothing.
+    pub(crate) fn whole(&self, data_bytes: u64) -> Option<&[u8]> {
+        let only = self.span_of(data_bytes).filter(|&span| span == 0)?;
+        Some(self.bytes.get(self.filter_at(only)?).unwrap_or_default())
     }
 
     fn span_of(&self, offset: u64) -> Option<usize> {
@@ -181,23 +189,24 @@ impl FilterBlock {
     /// False only if no entry of the data block that starts at `offset` has this user key.
     #[inline]
     pub(crate) fn may_match(&self, offset: u64, user: &[u8]) -> bool {
-        let Some(span) = self.span_of(offset).filter(|&span| span < self.filters) else {
-            return true;
-        };
+        let span = self.span_of(offset);
+        let Some(at) = span.and_then(|span| self.filter_at(span)) else { return true };
+        let filter = self.bytes.get(at).unwrap_or_default();
+        !filter.is_empty() && self.filter.may_match(user, filter)
+    }
+
+    /// Where the filter of a span lies, perhaps an empty one; `None` if there is none, or it is nowhere.
+    #[inline]
+    fn filter_at(&self, span: usize) -> Option<Range<usize>> {
+        if span >= self.filters {
+            return None;
+        }
         // The word behind the last filter's is the array's own offset: that filter's end.
         let at = self.array_at + span * size_of::<u32>();
-        let bounds = self.bytes.get(at..).and_then(|rest| rest.first_chunk::<8>());
-        let Some(bounds) = bounds else { return true };
-        let [a, b, c, d, e, f, g, h] = *bounds;
+        let [a, b, c, d, e, f, g, h] = *self.bytes.get(at..)?.first_chunk::<8>()?;
         let start = u32::from_le_bytes([a, b, c, d]) as usize;
         let end = u32::from_le_bytes([e, f, g, h]) as usize;
-        if start == end {
-            return false;
-        }
-        match self.bytes.get(start..end).filter(|_| end <= self.array_at) {
-            Some(filter) => self.filter.may_match(user, filter),
-            None => true,
-        }
+        (start == end || start < end && end <= self.array_at).then_some(start..end)
     }
 }
 
@@ -279,7 +288,7 @@ mod tests {
         for far in [5000, (1 << 30) - 1, 1 << 30, 1 << 45] {
             let block = build(FilterSpan::Table, &[(0, &["foo"]), (far, &["bar"])]);
             assert_eq!(block.filters, 1);
-            assert!(block.is_whole_table(far));
+            assert!(block.whole(far).is_some());
             assert_eq!(matches(&block, far, &KEYS), ["foo", "bar"]);
         }
     }

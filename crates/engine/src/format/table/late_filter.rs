@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
 use crate::base::key::user_key;
-use crate::format::table::filter::Filter;
+use crate::format::table::filter::{Filter, FilterKey};
 use crate::format::table::filter_block::{FilterBlock, FilterBlockBuilder, FilterSpan};
+use crate::format::table::gate::Gate;
 use crate::format::table::iter::TableIter;
 
 /// Reading on is cheaper than looking up: a search in vain costs as much as so many bytes of a scan.
@@ -31,14 +32,14 @@ pub(crate) struct Limit<'a> {
 #[derive(Default)]
 pub(super) struct LateFilter {
     searches: AtomicU64,
-    filter: OnceLock<FilterBlock>,
+    filter: OnceLock<Gate>,
 }
 
 impl LateFilter {
     /// False only if the table does not have this user key.
     #[inline]
-    pub(super) fn may_match(&self, user: &[u8]) -> bool {
-        self.filter.get().is_none_or(|filter| filter.may_match(0, user))
+    pub(super) fn may_have(&self, key: &FilterKey<'_>) -> bool {
+        self.filter.get().is_none_or(|filter| filter.may_have(key))
     }
 
     /// Counts a search that found nothing in a table of so many bytes. True once: when a filter begins to pay.
@@ -74,12 +75,12 @@ impl LateFilter {
             entries.next()?;
         }
         if let Some(filter) = FilterBlock::parse(policy, builder.finish()) {
-            let _ = self.filter.set(filter); // Unless another lane was faster.
+            let _ = self.filter.set(Gate::new(Some(filter), 0)); // Unless another lane was faster.
         }
         Ok(())
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.filter.get().map_or(0, FilterBlock::memory)
+        self.filter.get().map_or(0, Gate::memory)
     }
 }

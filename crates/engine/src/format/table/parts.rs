@@ -7,6 +7,7 @@ use crate::format::table::FILTER_PREFIX;
 use crate::format::table::block::Block;
 use crate::format::table::fetch::{self, Verify};
 use crate::format::table::filter_block::FilterBlock;
+use crate::format::table::gate::Gate;
 use crate::format::table::handle::{BlockHandle, FOOTER_BYTES, Footer};
 use crate::format::table::index::Index;
 use crate::format::table::properties::{PROPERTIES_KEY, TableProperties};
@@ -18,7 +19,7 @@ const TAIL_BYTES: u64 = 64 << 10;
 /// What `open` finds behind the data.
 pub(super) struct Parts {
     pub(super) index: Index,
-    pub(super) filter: Option<FilterBlock>,
+    pub(super) gate: Gate,
     pub(super) properties: Option<TableProperties>,
     pub(super) metaindex_offset: u64,
 }
@@ -57,7 +58,9 @@ impl Parts {
             ),
             None => None,
         };
-        Ok(Parts { index, filter, properties, metaindex_offset: footer.metaindex.offset })
+        let metaindex_offset = footer.metaindex.offset;
+        let gate = Gate::new(filter, metaindex_offset);
+        Ok(Parts { index, gate, properties, metaindex_offset })
     }
 }
 

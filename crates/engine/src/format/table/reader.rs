@@ -14,8 +14,8 @@ use crate::env::fs::{Access, RandomAccessFile};
 use crate::format::table::block::{Block, set_key};
 use crate::format::table::cache::{Cache, CachedBlock, Shelf};
 use crate::format::table::fetch::{self, Verify};
-use crate::format::table::filter::Filter;
-use crate::format::table::filter_block::FilterBlock;
+use crate::format::table::filter::{Filter, FilterKey};
+use crate::format::table::gate::Gate;
 use crate::format::table::handle::BlockHandle;
 use crate::format::table::heat::{Heat, Ring};
 use crate::format::table::index::Index;
@@ -65,9 +65,7 @@ pub(crate) struct Table {
     /// Its cached blocks.
     shelf: Arc<Shelf>,
     index: Index,
-    filter: Option<FilterBlock>,
-    /// The filter can be asked before the index.
-    filter_is_whole: bool,
+    gate: Gate,
     /// Instead of a filter in the file.
     late_filter: LateFilter,
     heat: Heat,
@@ -100,15 +98,13 @@ impl Table {
         cache: Arc<dyn Cache>,
     ) -> Result<Self> {
         let parts = Parts::read(&*file, &settings).map_err(|error| error.in_file(file.path()))?;
-        let whole = |filter: &FilterBlock| filter.is_whole_table(parts.metaindex_offset);
         Ok(Table {
             shelf: Arc::new(Shelf::new(cache.new_id(), parts.index.len())),
-            filter_is_whole: parts.filter.as_ref().is_some_and(whole),
             file,
             settings,
             cache,
             index: parts.index,
-            filter: parts.filter,
+            gate: parts.gate,
             late_filter: LateFilter::default(),
             heat: Heat::default(),
             reach: Reach::default(),
@@ -128,30 +124,46 @@ impl Table {
     /// key, the answer may be `None` although greater entries follow.
     ///
     /// When the block is in the cache, allocates nothing, but for the one hit that gives the block its directory.
-    #[inline]
+    #[cfg(any(test, benches, fuzzing))]
     pub(crate) fn get<R>(
         &self,
         target: &[u8],
         options: GetOptions,
         found: impl FnOnce(&[u8], &[u8]) -> R,
     ) -> Result<Option<R>> {
-        let user = user_key(target);
-        let may_match = match self.filter_is_whole {
-            true => self.filter_may_match(0, user),
-            false => self.late_filter.may_match(user),
-        };
-        if !may_match {
-            return Ok(None);
+        match self.may_have(&FilterKey::new(user_key(target))) {
+            true => self.get_unfiltered(target, options, found),
+            false => Ok(None),
         }
+    }
+
+    /// False only if the table surely has no entry of this user key. Looks at filters and at nothing else.
+    #[inline]
+    pub(crate) fn may_have(&self, key: &FilterKey<'_>) -> bool {
+        self.gate.may_have(key) && (self.gate.has_filter() || self.late_filter.may_have(key))
+    }
+
+    #[inline]
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// What [`get`](Self::get) does once it [may](Self::may_have) have the key.
+    #[inline]
+    pub(crate) fn get_unfiltered<R>(
+        &self,
+        target: &[u8],
+        options: GetOptions,
+        found: impl FnOnce(&[u8], &[u8]) -> R,
+    ) -> Result<Option<R>> {
         let index = self.index.find(target);
         if index == self.index.len() {
             return Ok(None);
         }
-        if !self.filter_is_whole && self.filter.is_some() {
-            let offset = self.handle(index)?.offset;
-            if !self.filter_may_match(offset, user) {
-                return Ok(None);
-            }
+        if self.gate.is_of_spans()
+            && !self.gate.may_have_at(self.handle(index)?.offset, user_key(target))
+        {
+            return Ok(None);
         }
         // An entry with this user key cannot begin the next block: separators between blocks have
         // lesser user keys than the block behind, unless they are the last key before it.
@@ -192,7 +204,7 @@ impl Table {
     /// Counts a get that found nothing here. True once: when it is time to [make](Self::make_filter) a filter.
     #[inline]
     pub(crate) fn note_vain_search(&self) -> bool {
-        self.filter.is_none()
+        !self.gate.has_filter()
             && self.settings.filter.is_some()
             && self.late_filter.note_vain_search(self.file.len())
     }
@@ -206,11 +218,6 @@ impl Table {
     /// What filters made in memory take.
     pub(crate) fn late_filter_memory(&self) -> usize {
         self.late_filter.memory()
-    }
-
-    #[inline]
-    fn filter_may_match(&self, offset: u64, user: &[u8]) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.may_match(offset, user))
     }
 
     /// As [`get`](Self::get), in a block that is read for this once.
@@ -374,10 +381,6 @@ impl Table {
 
     pub(crate) fn index(&self) -> &Index {
         &self.index
-    }
-
-    pub(crate) fn filter(&self) -> Option<&FilterBlock> {
-        self.filter.as_ref()
     }
 }
 

@@ -7,6 +7,7 @@ use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
 use crate::base::key::{ValueKind, parse, user_key};
 use crate::format::filename::FileNumber;
+use crate::format::table::filter::FilterKey;
 use crate::format::table::iter::{ScanOptions, TableIter};
 use crate::format::table::properties::TableProperties;
 use crate::format::table::reader::Table;
@@ -79,8 +80,9 @@ fn check_entry(table: &Table, iter: &TableIter, before: &[u8]) -> Result<()> {
     if block > 0 && order.compare(key, index.key(block - 1)).is_lt() {
         return Err(Error::corruption("key before the separator of the block before"));
     }
-    let offset = index.handle(block)?.offset;
-    if table.filter().is_some_and(|filter| !filter.may_match(offset, user_key(key))) {
+    let (gate, user) = (table.gate(), user_key(key));
+    if !gate.may_have(&FilterKey::new(user)) || !gate.may_have_at(index.handle(block)?.offset, user)
+    {
         return Err(Error::corruption("filter denies a key of its table"));
     }
     Ok(())

@@ -37,11 +37,15 @@ impl Reads {
     }
 
     fn answer(&self, user: &str, seqno: u64) -> crate::base::error::Result<Answer<'_, String>> {
-        let lookup =
-            Lookup { order: &order(), cache: &self.shelf.cache, options: GetOptions::default() };
+        let lookup = Lookup {
+            order: &order(),
+            cache: &self.shelf.cache,
+            options: GetOptions::default(),
+            counts_seeks: true,
+        };
         let seek = InternalKey::seek_to(user.as_bytes(), SeqNo(seqno));
-        let target = Target { user: user.as_bytes(), seek: seek.as_bytes() };
-        lookup.get(&self.version, target, |value| String::from_utf8(value.to_vec()).unwrap())
+        let target = Target::new(user.as_bytes(), seek.as_bytes());
+        lookup.get(&self.version, &target, |value| String::from_utf8(value.to_vec()).unwrap())
     }
 
     /// The value found, `gone`, or `nothing`; and the table that cost a seek for nothing.
