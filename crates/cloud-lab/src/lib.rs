@@ -13,3 +13,8 @@ pub use siltstone_s3::Profile;
 pub use stage::{Mode, Plan};
 pub use trouble::brown_out;
 pub use writes::writes;
+
+/// Compiles the sample of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/cloud.md")]
+struct Guide;

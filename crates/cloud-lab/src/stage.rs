@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::memory::InMemory;
-use siltstone::{Db, Env, Error, ErrorKind, Options, Result};
+use siltstone::{BloomFilter, Db, Env, Error, ErrorKind, FilterPolicy, Options, Result};
 use siltstone_cloud::{
     CacheOptions, CloudDb, CloudOptions, ExtentCache, Home, LocalCopies, LogArchive, RemoteOptions,
     Root, sized_for_buckets,
@@ -111,7 +111,13 @@ impl Stage {
 impl Machine {
     /// Opens the database; [`Mode::Local`] knows no bucket.
     pub(crate) fn open(&self, mode: Mode, local: LocalCopies) -> Result<Opened> {
-        let options = Options { create_if_missing: true, info_log: false, ..Options::default() };
+        let filter = Some(Arc::new(BloomFilter::new(10)) as Arc<dyn FilterPolicy>);
+        let options = Options {
+            create_if_missing: true,
+            info_log: false,
+            filter_policy: filter,
+            ..Options::default()
+        };
         let options = sized_for_buckets(options);
         if mode == Mode::Local {
             return Db::open(&self.folder, options).map(Opened::Here);

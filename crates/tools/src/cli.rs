@@ -192,7 +192,9 @@ Examples:
     Demo(demo::DemoArgs),
     #[command(after_help = "Examples:
   siltstone lab l2sm --records 2k --updates 2 --runs 1
-  siltstone lab l2sm --distribution zipfian --compaction sliced --records 2k --runs 1")]
+  siltstone lab l2sm --distribution zipfian --compaction sliced --records 2k --runs 1
+  siltstone lab cloud --profile zero --records 2k --runs 1 --measure writes
+  siltstone lab cloud --profile zero --records 2k --measure reads")]
     Lab(lab::LabArgs),
     #[command(after_help = "Examples:
   siltstone simulate --records 20k --updates 40k --memtable 400 --table 100 --level1 1k

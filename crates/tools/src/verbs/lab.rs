@@ -1,5 +1,8 @@
 //! `lab`: experiments, one word each.
 
+#[cfg(feature = "cloud")]
+mod cloud;
+
 use std::iter;
 use std::path::PathBuf;
 
@@ -26,6 +29,8 @@ pub(crate) struct LabArgs {
 #[derive(Debug, Subcommand)]
 enum Experiment {
     L2sm(L2smArgs),
+    #[cfg(feature = "cloud")]
+    Cloud(cloud::CloudArgs),
 }
 
 /// Ways to compact beside each other, on real files: bytes, times, reads and space
@@ -91,6 +96,8 @@ const COLUMNS: [&str; 19] = [
 pub(crate) fn lab(args: &LabArgs, context: &Context) -> Outcome {
     match &args.experiment {
         Experiment::L2sm(args) => l2sm(args, context),
+        #[cfg(feature = "cloud")]
+        Experiment::Cloud(args) => cloud::cloud(args, context),
     }
 }
 

@@ -1,0 +1,102 @@
+//! `lab cloud`: databases in a bucket, on a store in memory that is as slow as one likes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use siltstone_cloud_lab::{Figure, Plan, Profile, Wanted, brown_out, reads, scans, writes};
+
+use crate::errors::{Exit, Outcome};
+use crate::output::{Cell, Context, Record};
+use crate::sizes::parse_count;
+
+/// Databases in a bucket, on a store as slow as one likes: writes, reads, scans, trouble
+#[derive(Args, Debug)]
+pub(super) struct CloudArgs {
+    /// One measurement alone [default: each in turn]
+    #[arg(long, value_name = "WHAT")]
+    measure: Option<Measure>,
+    /// How slow the store is: zero, s3std or express
+    #[arg(long, value_name = "NAME", value_parser = parse_profile, default_value = "s3std")]
+    profile: Profile,
+    /// Entries of a database
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "300k")]
+    records: u64,
+    /// Bytes of a value
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    value_bytes: usize,
+    /// How long the store is in trouble, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    trouble: u64,
+    /// Each figure of writes is the median of so many runs, taken in turn
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=99))]
+    runs: u64,
+    /// Where random numbers begin
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Where databases are made, and removed [default: the folder for temporary files]
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Measure {
+    Writes,
+    Reads,
+    Scans,
+    Trouble,
+}
+
+const COLUMNS: [&str; 6] = ["measurement", "what", "value", "unit", "wanted", "met"];
+/// Of requests, in trouble.
+const FAILING: f64 = 0.5;
+
+fn parse_profile(text: &str) -> Result<Profile, String> {
+    Profile::named(text).ok_or_else(|| "one of zero, s3std, express".to_owned())
+}
+
+pub(super) fn cloud(args: &CloudArgs, context: &Context) -> Outcome {
+    let plan = Plan {
+        profile: args.profile,
+        records: args.records.max(1),
+        value_bytes: args.value_bytes,
+        runs: args.runs,
+        folder: args.folder.clone().unwrap_or_else(std::env::temp_dir),
+        seed: args.seed,
+    };
+    let mut rows = Vec::new();
+    let mut tell = |figure: Figure| rows.push(row(&figure));
+    let is_wanted = |measure| args.measure.is_none_or(|wanted| wanted == measure);
+    if is_wanted(Measure::Writes) {
+        writes(&plan, &mut tell)?;
+    }
+    if is_wanted(Measure::Reads) {
+        reads(&plan, &mut tell)?;
+    }
+    if is_wanted(Measure::Scans) {
+        scans(&plan, &mut tell)?;
+    }
+    if is_wanted(Measure::Trouble) {
+        brown_out(&plan, (FAILING, Duration::from_secs(args.trouble)), &mut tell)?;
+    }
+    context.rows(&COLUMNS, rows)?;
+    Ok(Exit::Ok)
+}
+
+fn row(figure: &Figure) -> Record {
+    let wanted = figure.wanted.map_or(Cell::Missing, |wanted| {
+        Cell::text(match wanted {
+            Wanted::AtMost(bound) => format!("at most {bound}"),
+            Wanted::AtLeast(bound) => format!("at least {bound}"),
+        })
+    });
+    let met = figure.wanted.map_or(Cell::Missing, |_| Cell::Flag(figure.is_met()));
+    vec![
+        ("measurement", Cell::text(figure.id)),
+        ("what", Cell::text(figure.what.clone())),
+        ("value", Cell::Ratio(figure.value)),
+        ("unit", Cell::text(figure.unit.name())),
+        ("wanted", wanted),
+        ("met", met),
+    ]
+}
