@@ -24,8 +24,8 @@ impl Tables for CloudTables {
         Ok(())
     }
 
-    fn job_begins(&self, number: u64) {
-        self.begin_job(number);
+    fn job_begins(&self, number: u64) -> bool {
+        self.begin_job(number)
     }
 
     fn job_ends(&self, number: u64) {

@@ -189,7 +189,11 @@ impl CompactionService for Fleet {
         };
         let order = Arc::clone(&self.order);
         let request = Request { submission, policy: config.policy, order };
-        let open = OpenJob::begin(&self.shared, spec.number);
+        let Some(open) = OpenJob::begin(&self.shared, spec.number) else {
+            let why = "its number was given up: what came of it could not be named";
+            done.complete(JobOutcome::RunHere(why.to_owned()));
+            return Box::new(Away(None));
+        };
         let on_done = Box::new(move |outcome| done.complete(open.end(outcome)));
         Box::new(Away(Some(self.client.submit(request, on_done))))
     }
@@ -219,9 +223,9 @@ struct OpenJob {
 }
 
 impl OpenJob {
-    fn begin(shared: &Arc<Shared>, number: FileNumber) -> Self {
-        shared.tables.job_begins(number.0);
-        OpenJob { shared: Arc::clone(shared), number }
+    fn begin(shared: &Arc<Shared>, number: FileNumber) -> Option<Self> {
+        let begins = shared.tables.job_begins(number.0);
+        begins.then(|| OpenJob { shared: Arc::clone(shared), number })
     }
 
     fn end(self, outcome: Outcome) -> JobOutcome {

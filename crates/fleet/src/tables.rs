@@ -25,8 +25,11 @@ pub trait Tables: Send + Sync {
     fn adopt(&self, number: u64, output: &OutputTable) -> Result<()>;
 
     /// A job of this number is about to be given away: until it ends, the database may name tables that workers make of
-    /// it, and a collector must leave them alone.
-    fn job_begins(&self, _number: u64) {}
+    /// it, and a collector must leave them alone. False if collectors have been told already that nothing of that number
+    /// will come: then it runs at home.
+    fn job_begins(&self, _number: u64) -> bool {
+        true
+    }
 
     /// What comes of this job was installed, or never will be. May be called on a thread of the network's: must not
     /// block.

@@ -35,9 +35,10 @@ impl CloudTables {
         remote::object_of(&self.shared, number.0)
     }
 
-    /// A job of this number, which the engine gave, begins. Nothing of it is collected until [`end_job`](Self::end_job).
-    pub fn begin_job(&self, number: u64) {
-        self.shared.change(|state| state.ledger.begin_job(number));
+    /// A job of this number, which the engine gave, begins. Nothing of it is collected until [`end_job`](Self::end_job). False
+    /// if collectors know already that nothing of that number will come.
+    pub fn begin_job(&self, number: u64) -> bool {
+        self.shared.change(|state| state.ledger.begin_job(number))
     }
 
     /// The engine will know a table of a job by this number, and is about to install it. It is read from the bucket.

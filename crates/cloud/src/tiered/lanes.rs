@@ -162,7 +162,7 @@ impl Committer {
     /// Commits a batch, and does not rest before it is clear that it counts, or never will.
     fn commit(&mut self, batch: &Batch) -> Outcome<()> {
         let shared = Arc::clone(&self.shared);
-        let from = shared.state().ledger.keep_open_from();
+        let from = shared.change(|state| state.ledger.keep_open_from());
         self.log.keep_open(from, Vec::new())?;
         self.insist(|log| log.commit(batch.edit.clone()))?;
         self.edits.extend(batch.edit.payloads.iter().cloned());

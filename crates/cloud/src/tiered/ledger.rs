@@ -4,8 +4,9 @@
 //! I1: edits are committed in the order they were told, without gaps; several at once count as what they come to.
 //! I2: a commit names only tables that are uploaded, or were part of the version before it.
 //! I3: a table that came and went among edits that go together is never uploaded for their sake.
-//! I4: tables get ids when they are uploaded, in that order. What [`keep_open_from`](Ledger::keep_open_from) says is not above
-//! the id of any table or job that a later commit names.
+//! I4: tables get ids when they are uploaded, in that order, of one count with jobs, which have the engine's numbers: ids
+//! are above all of those that were seen before. What [`keep_open_from`](Ledger::keep_open_from) says is not above the id of
+//! any table or job that a later commit names, and above those of which nothing more will come.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -68,7 +69,9 @@ pub(crate) struct Ledger {
     adopted: BTreeSet<u64>,
     /// Ids of jobs of which tables may come.
     jobs: BTreeSet<u64>,
-    next_id: u64,
+    last_id: u64,
+    /// Nothing below it will be named any more: others were told.
+    given_up: u64,
 }
 
 impl Ledger {
@@ -107,10 +110,11 @@ impl Ledger {
         self.changes.is_empty()
     }
 
-    /// A job for somebody else begins, under a number of its own: it stays open until [`end_job`](Self::end_job). The engine's
-    /// numbers serve for that: of those it has used more than there are ids, for each table that is uploaded had one.
-    pub(crate) fn begin_job(&mut self, number: u64) {
-        self.jobs.insert(number);
+    /// A job for somebody else begins, under one of the engine's numbers: it stays open until [`end_job`](Self::end_job). False
+    /// if that number was given up: who took it was slow to say so.
+    pub(crate) fn begin_job(&mut self, number: u64) -> bool {
+        self.last_id = self.last_id.max(number);
+        number >= self.given_up && self.jobs.insert(number)
     }
 
     /// Nothing more comes of a job than what was adopted.
@@ -119,8 +123,8 @@ impl Ledger {
     }
 
     fn new_id(&mut self) -> u64 {
-        self.next_id += 1;
-        self.next_id
+        self.last_id += 1;
+        self.last_id
     }
 
     /// A table has come about in the bucket itself, and will be named under this number.
@@ -139,6 +143,7 @@ impl Ledger {
         });
         self.newest.extend(&change.added);
         for number in &change.added {
+            self.last_id = self.last_id.max(*number);
             self.adopted.remove(number);
             if !self.committed.contains_key(number) && !self.journeys.contains_key(number) {
                 self.journeys.insert(*number, Journey::Waiting);
@@ -243,7 +248,7 @@ impl Ledger {
     }
 
     /// From which id on tables and jobs may still be named.
-    pub(crate) fn keep_open_from(&self) -> u64 {
+    pub(crate) fn keep_open_from(&mut self) -> u64 {
         let ids = self.journeys.values().filter_map(|journey| match journey {
             Journey::Waiting => None,
             Journey::Uploading(id) | Journey::Again(id) => Some(*id),
@@ -252,7 +257,9 @@ impl Ledger {
                 TableId::Worked { job, .. } => job.number,
             }),
         });
-        ids.chain(self.jobs.first().copied()).fold(self.next_id + 1, u64::min)
+        let from = ids.chain(self.jobs.first().copied()).fold(self.last_id + 1, u64::min);
+        self.given_up = self.given_up.max(from);
+        from
     }
 
     /// True if a change that is not committed adds it.
