@@ -100,6 +100,8 @@ pub(crate) enum Rank {
     WriteQueue = 10,
     /// The manifest writer; held across its I/O.
     Manifest = 20,
+    /// The way to the database of those who run its jobs elsewhere.
+    Away = 25,
     /// Memtables, version, policy, jobs, first error.
     State = 30,
     /// Live snapshots.

@@ -6,7 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::event::{Event, Listeners, RecoveryReport};
@@ -14,9 +14,10 @@ use crate::base::key::SeqNo;
 use crate::base::metrics::Counters;
 use crate::base::slot::Slot;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::base::sync::{Mutex, OnceLock, Signal};
+use crate::base::sync::{Mutex, Signal};
 use crate::compaction::executor::CompactionExecutor;
 use crate::compaction::hot_map::HotMap;
+use crate::db::background::away::Entrance;
 use crate::db::background::bell::Bell;
 use crate::db::background::seat::Seat;
 use crate::db::options::{Background, Options};
@@ -83,8 +84,8 @@ pub(crate) struct Core {
     pub(crate) store: Arc<dyn TableStore>,
     pub(crate) tables: Arc<TableCache>,
     pub(crate) executor: Box<dyn CompactionExecutor>,
-    /// For those who may outlive it: services that have jobs. Empty when open read-only.
-    pub(crate) this: OnceLock<Weak<Core>>,
+    /// By which services tell how jobs have ended.
+    pub(crate) entrance: Arc<Entrance>,
     /// Held until the last handle, iterator and snapshot is gone. `None` when open read-only.
     pub(crate) _lock: Option<Box<dyn FileLock>>,
 }
@@ -92,8 +93,7 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn share(self) -> Arc<Self> {
         let core = Arc::new(self);
-        let first = core.this.set(Arc::downgrade(&core));
-        debug_assert!(first.is_ok(), "a core is shared once");
+        core.entrance.open(&core);
         core
     }
 

@@ -9,13 +9,16 @@
 //! - V3: tables that others have made get their numbers here, and are in the store under them, durably by name (R1),
 //!   opened, and what they say about themselves, before an edit names them.
 //!
-//! **Concurrency.** Entries are the state's. Services are called under no lock.
+//! **Concurrency.** Entries are the state's. Services are called under no lock. Who tells of an end comes in by the
+//! [`Entrance`], and closing waits until he has left: nobody keeps the core alive, and with it the folder's lock, once it is
+//! closed.
 
 use std::sync::{Arc, Weak};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::event::Event;
 use crate::base::slot::Slot;
+use crate::base::sync::{Mutex, Rank};
 use crate::compaction::job::{Job, Output};
 use crate::compaction::merge;
 use crate::compaction::service::completion::Completion;
@@ -28,6 +31,39 @@ use crate::db::background::install::refused;
 use crate::db::core::Core;
 use crate::format::table::builder::TableSummary;
 use crate::version::table_meta::TableMeta;
+
+/// The way in for those who run jobs elsewhere, and may outlive the database.
+pub(crate) struct Entrance(Mutex<Option<Weak<Core>>>);
+
+impl Default for Entrance {
+    fn default() -> Self {
+        Entrance(Mutex::new(Rank::Away, None))
+    }
+}
+
+impl Entrance {
+    pub(crate) fn open(&self, core: &Arc<Core>) {
+        *self.0.lock() = Some(Arc::downgrade(core));
+    }
+
+    /// Afterwards nobody is inside, and nobody comes in.
+    pub(crate) fn close(&self) {
+        *self.0.lock() = None;
+    }
+
+    /// A job has ended. Called on any thread; what nobody wants any more is dropped, under no lock.
+    fn tell(&self, id: u64, outcome: JobOutcome) {
+        let inside = self.0.lock();
+        let core = inside.as_ref().and_then(Weak::upgrade);
+        let unwanted = match &core {
+            Some(core) => core.note_end(id, outcome),
+            None => Some(outcome),
+        };
+        drop(core);
+        drop(inside);
+        drop(unwanted);
+    }
+}
 
 /// The jobs that are away.
 #[derive(Default)]
@@ -143,23 +179,19 @@ impl Core {
     }
 
     fn completion(&self, id: u64) -> Completion {
-        let this = self.this.get().cloned();
-        Completion::new(move |outcome| {
-            if let Some(core) = this.as_ref().and_then(Weak::upgrade) {
-                core.note_end(id, outcome);
-            }
-        })
+        let entrance = Arc::clone(&self.entrance);
+        Completion::new(move |outcome| entrance.tell(id, outcome))
     }
 
-    /// Called on any thread. What nobody wants any more is dropped.
-    fn note_end(&self, id: u64, outcome: JobOutcome) {
+    /// Returns what nobody wants any more.
+    fn note_end(&self, id: u64, outcome: JobOutcome) -> Option<JobOutcome> {
         let unwanted = match self.state.lock().away.find(id) {
             Some(away) => away.outcome.replace(outcome),
             None => Some(outcome),
         };
-        drop(unwanted);
         self.changed.notify_all();
         self.ring_for_work();
+        unwanted
     }
 
     fn keep_submitted(&self, id: u64, submitted: Box<dyn Submitted>) {

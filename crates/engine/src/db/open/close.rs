@@ -55,6 +55,7 @@ impl Core {
         let away = state.away.take_all();
         drop(state);
         self.cancelled.store(true, Ordering::Relaxed);
+        self.entrance.close();
         away.into_iter().for_each(AwayJob::cancel);
         self.changed.notify_all();
         self.ring_for_work();

@@ -12,7 +12,7 @@ use crate::base::key::{SEQNO_MAX, SeqNo};
 use crate::base::metrics::Counters;
 use crate::base::slot::Slot;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64};
-use crate::base::sync::{Mutex, OnceLock, Rank, Signal};
+use crate::base::sync::{Mutex, Rank, Signal};
 use crate::compaction::executor::LocalExecutor;
 use crate::compaction::hot_map::HotMap;
 use crate::compaction::in_flight::InFlight;
@@ -248,7 +248,7 @@ pub(crate) fn assemble(
         store,
         tables: Arc::new(tables),
         executor: Box::new(LocalExecutor::new()),
-        this: OnceLock::new(),
+        entrance: Arc::default(),
         _lock: lock,
         options,
         settings,
