@@ -25,7 +25,7 @@ const EXTENT_BYTES_USUAL: u32 = 64 << 10;
 pub struct RemoteOptions {
     /// Where extents are kept on a local disk; nowhere if `None`.
     pub cache: Option<Arc<ExtentCache>>,
-    /// How far users' scans read ahead at most. They begin with 32 KiB and double: no more is read in vain than was read.
+    /// How far users' scans read ahead at most. They begin with 32 KiB and double.
     pub scan_bytes_max: u64,
     /// How far merges read ahead at most, for each of their sources. They begin with 1 MiB.
     pub merge_bytes_max: u64,
@@ -38,11 +38,11 @@ pub struct RemoteOptions {
 }
 
 impl Default for RemoteOptions {
-    /// No cache and no threads; up to 8 MiB for scans and merges, 64 MiB in all.
+    /// No cache and no threads; up to 1 MiB for scans, 8 MiB for merges, 64 MiB in all.
     fn default() -> Self {
         RemoteOptions {
             cache: None,
-            scan_bytes_max: 8 << 20,
+            scan_bytes_max: 1 << 20,
             merge_bytes_max: 8 << 20,
             window_memory: 64 << 20,
             threads: None,
