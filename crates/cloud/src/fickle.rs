@@ -67,6 +67,11 @@ impl Fickle {
         *self.bad_puts.lock().unwrap() = None;
     }
 
+    /// Puts end well from now on.
+    pub(crate) fn forget_fates(&self) {
+        self.fates.lock().unwrap().clear();
+    }
+
     /// What was late comes now.
     pub(crate) fn land(&self) {
         for (name, body, when) in self.late.lock().unwrap().drain(..) {

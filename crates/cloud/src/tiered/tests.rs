@@ -284,6 +284,7 @@ fn lost_answers_and_whole_records_now_and_then_change_nothing() {
         load(&db, round);
         db.wait_for_bucket(Duration::from_secs(10)).unwrap();
     }
+    world.bucket.forget_fates();
     db.close().unwrap();
     let replay = read_newest(&world.home).unwrap().unwrap();
     let since = replay.state.version().0 - replay.state.base().0;
