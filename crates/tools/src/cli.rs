@@ -1,7 +1,7 @@
 //! The tree of verbs and the flags they share. `main` parses with it and runs what it finds.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::{Args, Command, CommandFactory, Parser, Subcommand};
 
@@ -68,7 +68,7 @@ pub(crate) struct Globals {
     /// [default: nothing stays]
     #[cfg(feature = "cloud")]
     #[arg(long, global = true, value_name = "FOLDER")]
-    cache: Option<PathBuf>,
+    cache: Option<std::path::PathBuf>,
     /// Have merges of a database in a bucket done by workers of this broker, http://HOST:PORT on this machine, or https://
     /// with the files that SILTSTONE_TLS_CERT, SILTSTONE_TLS_KEY and SILTSTONE_TLS_CA name [default: here]
     #[cfg(feature = "cloud")]
