@@ -72,13 +72,13 @@ pub(crate) mod bucket {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::sync::{Arc, OnceLock};
 
-    use siltstone::{Db, Env, Options};
+    use siltstone::{Db, Env, ErrorKind, Options};
     use siltstone_cloud::{
         CacheOptions, CloudDb, CloudOptions, CloudTables, ExtentCache, Prepare, RemoteOptions,
         Replica, ReplicaOptions, read_newest, sized_for_buckets,
     };
 
-    use crate::errors::Failure;
+    use crate::errors::{Exit, Failure};
     use crate::open::explain;
     use crate::verbs::cloud::place::{Place, Tries};
     use crate::verbs::fleet::client::Client;
@@ -123,6 +123,36 @@ pub(crate) mod bucket {
 
         fn deref(&self) -> &Db {
             &self.db
+        }
+    }
+
+    /// Why it is not opened for writing, and what to do.
+    fn refused(error: siltstone::Error, url: &Path, folder: &Folder) -> Failure {
+        let (tag, what, command) = match error.kind() {
+            ErrorKind::Locked => (
+                "E-OWNED",
+                "if its owner is gone",
+                format!("siltstone --take-over .. {}", url.display()),
+            ),
+            ErrorKind::Fenced => (
+                "E-FENCED",
+                "go on without what it knows",
+                format!("rm -r {}", folder.path.display()),
+            ),
+            _ => return explain(error, url),
+        };
+        Failure::new(Exit::Locked, tag, error.to_string())
+            .step(what, command)
+            .step("see who owns it", format!("siltstone cloud ls {}", url.display()))
+    }
+
+    /// For people who want to know who has a database open.
+    fn host() -> String {
+        let name = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+        if name.trim().is_empty() {
+            "a host without a name".to_owned()
+        } else {
+            name.trim().to_owned()
         }
     }
 
@@ -201,8 +231,9 @@ pub(crate) mod bucket {
         let cloud = CloudOptions::default().with_reads(folder.reads(&options.env)?);
         let mut cloud = cloud.with_unless_owned(!TAKES_OVER.load(Relaxed));
         cloud.prepare = BROKER.get().map(|broker| merge_at(broker)).transpose()?;
+        cloud.address = format!("process {} of {}", std::process::id(), host());
         let db = CloudDb::open(&opened.home, &folder.path, options, cloud);
-        let db = db.map_err(|error| explain(error, url))?;
+        let db = db.map_err(|error| refused(error, url, &folder))?;
         Ok(Owned { db, _folder: folder })
     }
 
