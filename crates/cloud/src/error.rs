@@ -59,6 +59,18 @@ impl Error {
         self.kind == ErrorKind::Damaged && self.source.is_none()
     }
 
+    /// True if to try again later may help.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self.kind {
+            ErrorKind::Undecided
+            | ErrorKind::Unavailable
+            | ErrorKind::Contended
+            | ErrorKind::Denied => true,
+            ErrorKind::Damaged => !self.is_of_object(),
+            _ => false,
+        }
+    }
+
     /// What to do about it.
     pub fn kind(&self) -> ErrorKind {
         self.kind

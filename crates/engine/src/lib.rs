@@ -134,6 +134,7 @@ pub use format::table::cache::{Cache, CachedBlock, Shelf};
 pub use format::table::compress::Compression;
 pub use format::table::filter::{BloomFilter, FilterPolicy};
 pub use store::block_cache::BlockCache;
+pub use store::local::LocalStore;
 pub use store::{Installed, TableStore};
 
 /// Merges that run elsewhere: what a [`CompactionService`](service::CompactionService) is given and gives back, and how

@@ -20,8 +20,7 @@ impl Tables for CloudTables {
             return Err(Error::corruption(message));
         };
         let table = Table { home: 0, id, bytes: output.bytes, crc32c: output.crc32c };
-        CloudTables::adopt(self, FileNumber(number), table);
-        Ok(())
+        CloudTables::adopt(self, FileNumber(number), table)
     }
 
     fn job_begins(&self, number: u64) -> bool {

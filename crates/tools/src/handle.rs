@@ -112,8 +112,6 @@ pub(crate) mod bucket {
 
     impl Owned {
         pub(super) fn close(self) -> siltstone::Result<()> {
-            // Only tables go to the bucket: others are to see what was written.
-            self.db.flush()?;
             self.db.close()
         }
     }

@@ -8,6 +8,7 @@
 //! I3: nothing of an opening is put before a version is committed that needs no older log: pieces never lack what came
 //! before them.
 //! I4: a log that took over from a failed one counts once all of that is there; until then the failed one does.
+//! I5: while it is open whether a piece was put, nothing else is put at its number.
 //!
 //! | who | does |
 //! | --- | --- |

@@ -38,6 +38,13 @@ pub enum LogArchive {
     },
 }
 
+/// A piece that is to be put, or may have been.
+struct Ready {
+    part: Part,
+    number: u64,
+    bytes: Bytes,
+}
+
 /// The log's way to the bucket, in its owner's hands.
 pub(crate) struct Archive {
     home: Home,
@@ -51,6 +58,8 @@ pub(crate) struct Archive {
     parked: AtomicBool,
     pub(crate) pieces: AtomicU64,
     pub(crate) bytes: AtomicU64,
+    /// Reads and puts that failed, and were tried again.
+    pub(crate) failures: AtomicU64,
 }
 
 struct State {
@@ -95,7 +104,13 @@ impl Archive {
             parked: AtomicBool::new(false),
             pieces: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
         }
+    }
+
+    /// True if what is written goes to the bucket; else it is there only to remove what others have put.
+    pub(crate) fn is_on(&self) -> bool {
+        self.when != LogArchive::Off
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -155,17 +170,6 @@ impl Archive {
         self.state().progress.unshipped()
     }
 
-    /// Waits until all that was written is there.
-    pub(crate) fn settle(&self, within: Duration) {
-        let until = self.home.now().saturating_add(within);
-        let mut state = self.state();
-        while state.progress.unshipped() > 0 && state.failed.is_none() && self.home.now() < until {
-            state.urgent = true;
-            self.changed.notify_all();
-            state = self.rest(state, GLANCE);
-        }
-    }
-
     pub(crate) fn stop(&self) {
         self.state().stopping = true;
         self.changed.notify_all();
@@ -180,12 +184,16 @@ impl Archive {
     /// The thread's work. Returns what has ended it, unless it was told to stop.
     pub(crate) fn run(&self) -> Option<Error> {
         let mut pause = PAUSE_MIN;
-        while let Some((part, number)) = self.next() {
-            match self.ship(&part, number) {
+        let mut open = None;
+        while let Some(piece) = open.take().or_else(|| self.next()) {
+            match self.ship(&piece) {
                 Ok(()) => pause = PAUSE_MIN,
-                Err(error) if may_pass(&error) => {
-                    drop(self.rest(self.state(), pause));
+                Err(error) if error.may_pass() => {
+                    self.failures.fetch_add(1, Relaxed);
+                    let state = self.rest(self.state(), pause);
                     pause = (2 * pause).min(PAUSE_MAX);
+                    // It may be there, or come to be: nothing else is put at its number (I5).
+                    open = (!state.stopping).then_some(piece);
                 }
                 Err(error) => {
                     self.state().failed = Some(error.clone());
@@ -200,14 +208,29 @@ impl Archive {
     }
 
     /// Waits for something to put, and then a little for more; `None` at the end.
-    fn next(&self) -> Option<(Part, u64)> {
+    fn next(&self) -> Option<Ready> {
+        loop {
+            let (part, number) = self.next_part()?;
+            match self.read(&part) {
+                Ok(body) => return Some(self.ready(part, number, body)),
+                // A version has made that log needless meanwhile; or its file cannot be read just now.
+                Err(_) => {
+                    self.failures.fetch_add(1, Relaxed);
+                    drop(self.rest(self.state(), PAUSE_MIN));
+                }
+            }
+        }
+    }
+
+    fn next_part(&self) -> Option<(Part, u64)> {
         let mut state = self.state();
         loop {
             if state.stopping {
                 return None;
             }
-            let may_ship = state.needed.is_some() && self.when != LogArchive::Off;
-            self.parked.store(true, SeqCst);
+            let may_ship = state.needed.is_some() && self.is_on();
+            // While nothing may be put, what is appended need not wake anybody.
+            self.parked.store(may_ship, SeqCst);
             if may_ship && state.progress.next().is_some() {
                 break;
             }
@@ -229,21 +252,16 @@ impl Archive {
         Some((part, state.next))
     }
 
-    fn ship(&self, part: &Part, number: u64) -> Outcome<()> {
-        let name = self.home.object(&Name::Wal(number));
-        let body = match self.read(part) {
-            Ok(body) => body,
-            // A log that a version has made needless meanwhile.
-            Err(_) if !self.state().progress.next().is_some_and(|next| next == *part) => {
-                return Ok(());
-            }
-            Err(error) => return Err(Error::new(ErrorKind::Unavailable, &name, error.to_string())),
-        };
-        let stream =
-            Stream { epoch: self.epoch, log: part.log, number: part.stream, needs: part.needs };
+    fn ready(&self, part: Part, number: u64, body: Bytes) -> Ready {
+        let (log, needs) = (part.log, part.needs);
+        let stream = Stream { epoch: self.epoch, log, number: part.stream, needs };
         let piece = Piece::Log { token: self.token, stream, offset: part.offset, body };
-        let bytes = piece.encode();
-        let decision = self.home.decide(&name, &bytes, &Condition::Absent, Purpose::Wal)?;
+        Ready { part, number, bytes: piece.encode() }
+    }
+
+    fn ship(&self, Ready { part, number, bytes }: &Ready) -> Outcome<()> {
+        let name = self.home.object(&Name::Wal(*number));
+        let decision = self.home.decide(&name, bytes, &Condition::Absent, Purpose::Wal)?;
         if let Decision::Other(object) = decision {
             let owner = Piece::decode(&name, &object.body).map(|piece| piece.epoch().0);
             let owner = owner.map_or("somebody".to_owned(), |epoch| format!("epoch {epoch}"));
@@ -254,7 +272,7 @@ impl Archive {
         let doomed = {
             let mut state = self.state();
             state.next = number + 1;
-            state.there.push((number, part.log));
+            state.there.push((*number, part.log));
             state.progress.shipped(part)
         };
         self.changed.notify_all();
@@ -298,11 +316,4 @@ impl Archive {
             let _ = self.fs.remove_file(&path, Site::WalRemove);
         }
     }
-}
-
-fn may_pass(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Undecided | ErrorKind::Unavailable | ErrorKind::Contended | ErrorKind::Denied
-    )
 }

@@ -172,3 +172,29 @@ fn a_bucket_that_takes_nothing_is_told_in_time() {
     assert!(refused.to_string().contains("has not taken the log"), "{refused}");
     bucket.mend_puts();
 }
+
+/// What was put without an answer is not put again as something else, though there is more by then.
+#[test]
+fn a_piece_of_which_nobody_knows_is_asked_about_first() {
+    let (bucket, home) = world();
+    let db = open(&home, &Env::memory(), 1, SOON);
+    db.put("first", "1").unwrap();
+    wait_for_log(&db);
+    bucket.break_gets("wal/", Failure::Unavailable);
+    bucket.next("wal/", Fate::AnswerLost);
+    db.put("second", "2").unwrap();
+    let until = std::time::Instant::now() + Duration::from_secs(10);
+    while db.cloud_metrics().failures == 0 {
+        assert!(std::time::Instant::now() < until);
+        db.put("more", "3").unwrap();
+    }
+    db.put("last", "4").unwrap();
+    bucket.mend_gets();
+    wait_for_log(&db);
+    db.put("later", "5").unwrap();
+    wait_for_log(&db);
+    let elsewhere = open(&home, &Env::memory(), 2, LogArchive::Off);
+    for key in ["first", "second", "more", "last", "later"] {
+        assert!(elsewhere.get(key).unwrap().is_some(), "{key}");
+    }
+}

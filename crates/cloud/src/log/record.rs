@@ -268,7 +268,7 @@ fn decode_ancestor(reader: &mut Reader<'_>, name: &str) -> Outcome<Ancestor> {
     Ok(Ancestor { root, version, pin, token })
 }
 
-fn encode_table(writer: &mut Writer, number: u64, table: &Table) {
+pub(crate) fn encode_table(writer: &mut Writer, number: u64, table: &Table) {
     writer.u64(number);
     writer.u16(table.home);
     writer.u64(table.bytes);
@@ -289,7 +289,7 @@ fn encode_table(writer: &mut Writer, number: u64, table: &Table) {
     }
 }
 
-fn decode_table(reader: &mut Reader<'_>) -> Outcome<(u64, Table)> {
+pub(crate) fn decode_table(reader: &mut Reader<'_>) -> Outcome<(u64, Table)> {
     let (number, home, bytes, crc32c) =
         (reader.u64()?, reader.u16()?, reader.u64()?, reader.u32()?);
     let id = match reader.u8()? {

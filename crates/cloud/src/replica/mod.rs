@@ -120,12 +120,12 @@ impl Replica {
         following: Following,
     ) -> Result<Self> {
         let threads = Arc::clone(&engine.env.threads);
-        let token = options.token.unwrap_or_else(|| token(&engine.env));
+        let token = options.token.unwrap_or_else(|| Token::fresh(&engine.env));
         let (follower, replay) = Follower::start(home, following, token).map_err(|error| {
             if error.kind() == ErrorKind::Gone { none(home) } else { error.into() }
         })?;
         let shared = Arc::new(Shared::open(home, engine, options, replay)?);
-        let mut track = Track { shared: Arc::clone(&shared), follower, following, token };
+        let track = Track { shared: Arc::clone(&shared), follower, following, token };
         let lane = threads.spawn("siltstone-follow", Box::new(move || track.run()))?;
         Ok(Replica { shared, lane: Some(lane) })
     }
@@ -270,10 +270,6 @@ fn none(home: &Home) -> EngineError {
     EngineError::new(EngineKind::InvalidArgument, message)
 }
 
-fn token(env: &Env) -> Token {
-    Token(u128::from(env.seed) << 64 | u128::from(env.clock.wall_micros()))
-}
-
 /// Follows the log: the thread's work.
 struct Track {
     shared: Arc<Shared>,
@@ -283,19 +279,20 @@ struct Track {
 }
 
 impl Track {
-    fn run(&mut self) {
+    fn run(mut self) {
         while !self.shared.state().stopping {
             match self.step() {
                 Ok(true) => continue,
                 Ok(false) => {}
-                Err(error) if is_passing(error.kind()) => {}
+                Err(error) if error.may_pass() => {}
                 Err(error) => {
                     self.shared.state().failed = Some(error);
-                    return;
+                    break;
                 }
             }
             self.rest();
         }
+        self.follower.stop();
     }
 
     /// True if there may be more at once.
@@ -341,10 +338,11 @@ impl Track {
     }
 
     fn rest(&self) {
-        let pause = self.follower.pause().min(self.follower.lease().due_in());
+        // A lease that cannot be renewed is due all the time.
+        let pause = self.follower.pause().min(self.follower.lease().due_in()).max(GLANCE);
         let until = self.shared.home.now().saturating_add(pause);
         while self.shared.home.now() < until && !self.shared.state().stopping {
-            self.shared.home.clock().sleep(GLANCE.min(pause));
+            self.shared.home.clock().sleep(GLANCE);
         }
     }
 }
@@ -354,11 +352,4 @@ fn folded(home: &Home, edits: Vec<Bytes>) -> std::result::Result<Vec<Bytes>, Err
     let whole = fold_edits(&edits)
         .map_err(|error| Error::damaged(home.root().as_str(), format!("its edits: {error}")))?;
     Ok(vec![Bytes::from(whole)])
-}
-
-fn is_passing(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::Unavailable | ErrorKind::Undecided | ErrorKind::Contended | ErrorKind::Denied
-    )
 }

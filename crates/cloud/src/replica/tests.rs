@@ -87,7 +87,7 @@ fn a_replica_reads_what_is_there_and_stays() {
 
 #[test]
 fn a_follower_goes_on_and_old_readers_stay() {
-    let (_, home) = world();
+    let (bucket, home) = world();
     let db = writer(&home, LogArchive::Off);
     load(&db, 0);
     db.flush().unwrap();
@@ -106,6 +106,8 @@ fn a_follower_goes_on_and_old_readers_stay() {
         assert_eq!(shown(&old), 0);
     }
     assert!(replica.switches() >= 3 && replica.failure().is_none());
+    drop((replica, old));
+    assert!(!bucket.names().iter().any(|name| name.contains("/readers/")), "its lease is gone");
 }
 
 #[test]

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use siltstone::{ErrorKind, FileSystem, Result, Site};
 
+use super::notes;
 use crate::coding::{Reader, Writer};
 use crate::error::{Error, Outcome};
 use crate::log::owner::Owner;
@@ -26,7 +27,8 @@ use crate::names::{Epoch, Token};
 
 const MAGIC: [u8; 4] = *b"slcf";
 const NAME: &str = "CLOUD";
-const NEW_NAME: &str = "CLOUD.new";
+/// Of files that are not whole yet.
+const NEW: &str = ".new";
 const BYTES_MAX: u64 = 4 << 10;
 
 /// What the file says.
@@ -108,13 +110,7 @@ impl Folder {
 
     /// Marks it, durably.
     pub(super) fn set_mark(&self, mark: &Mark) -> Result<()> {
-        let (new, path) = (self.path.join(NEW_NAME), self.path.join(NAME));
-        let mut file = self.fs.create(&new, Site::CurrentCreate)?;
-        file.append(&mark.encode(), Site::CurrentAppend)?;
-        file.sync(Site::CurrentSync)?;
-        file.close(Site::CurrentClose)?;
-        self.fs.rename(&new, &path, Site::CurrentRename)?;
-        self.fs.sync_dir(&self.path, Site::CurrentDirSync)
+        write_small(&*self.fs, &self.path, NAME, &mark.encode())
     }
 
     /// True if a database is in it.
@@ -124,6 +120,22 @@ impl Folder {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Fails if tables or logs are in it without a CURRENT: they may be all that is left of somebody's data. Not of a folder
+    /// that is being filled.
+    pub(super) fn check_no_remains(&self) -> Result<()> {
+        for name in self.fs.list(&self.path)? {
+            let numbered = |suffix: &str| name.strip_suffix(suffix).is_some_and(is_number);
+            let is_table = numbered(".ldb") || numbered(".sst");
+            let path = self.path.join(&name);
+            if is_table || (numbered(".log") && self.fs.metadata(&path)?.len > 0) {
+                let message = "is here, and CURRENT is not: restore it, see what repair can save, or give an \
+                               empty folder";
+                return Err(siltstone::Error::corruption(message).in_file(&path));
+            }
+        }
+        Ok(())
     }
 
     /// Removes the database's files, CURRENT first. Only of a folder whose mark says that nothing in it counts (I2).
@@ -141,10 +153,29 @@ impl Folder {
     }
 }
 
+/// Writes a small file, whole or not at all, and durably.
+pub(super) fn write_small(
+    fs: &dyn FileSystem,
+    folder: &Path,
+    name: &str,
+    body: &[u8],
+) -> Result<()> {
+    let new = folder.join(format!("{name}{NEW}"));
+    let mut file = fs.create(&new, Site::CurrentCreate)?;
+    file.append(body, Site::CurrentAppend)?;
+    file.sync(Site::CurrentSync)?;
+    file.close(Site::CurrentClose)?;
+    fs.rename(&new, &folder.join(name), Site::CurrentRename)?;
+    fs.sync_dir(folder, Site::CurrentDirSync)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 fn is_of_database(name: &str) -> bool {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let numbered = |suffix: &str| name.strip_suffix(suffix).is_some_and(is_number);
-    let suffixes = [".ldb", ".sst", ".log", ".dbtmp"];
+    let suffixes = [".ldb", ".sst", ".log", ".dbtmp", notes::SUFFIX];
     name == "CURRENT"
         || suffixes.iter().any(|suffix| numbered(suffix))
         || name.strip_prefix("MANIFEST-").is_some_and(is_number)

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use siltstone::FileNumber;
+use siltstone::{FileNumber, Result};
 
 use super::remote;
 use super::shared::Shared;
@@ -41,9 +41,16 @@ impl CloudTables {
         self.shared.change(|state| state.ledger.begin_job(number))
     }
 
-    /// The engine will know a table of a job by this number, and is about to install it. It is read from the bucket.
-    pub fn adopt(&self, number: FileNumber, table: Table) {
+    /// The engine will know a table of a job by this number, and is about to install it. It is read from the bucket. Where
+    /// it lies is durable when this returns, which takes three syncs.
+    ///
+    /// # Errors
+    ///
+    /// Those of the folder; the table is not adopted then.
+    pub fn adopt(&self, number: FileNumber, table: Table) -> Result<()> {
+        self.shared.notes.write(number.0, &table)?;
         self.shared.change(|state| state.ledger.adopt(number.0, table));
+        Ok(())
     }
 
     /// Nothing more comes of the job; what was adopted stays.

@@ -171,6 +171,7 @@ impl Committer {
             state.ledger.settle(batch);
             state.version = version;
         });
+        batch.edit.added.iter().for_each(|(number, _)| shared.notes.remove(*number));
         if let (Some(archive), Some(last)) = (&shared.archive, batch.edit.payloads.last())
             && let Ok(Some(log)) = oldest_log_of(last)
         {
@@ -206,14 +207,7 @@ impl Committer {
                 Ok(_) => return Ok(()),
                 Err(error) => error,
             };
-            let may_pass = matches!(
-                error.kind(),
-                ErrorKind::Undecided
-                    | ErrorKind::Unavailable
-                    | ErrorKind::Contended
-                    | ErrorKind::Denied
-            );
-            if !may_pass || self.shared.state().stopping {
+            if !error.may_pass() || self.shared.state().stopping {
                 return Err(error);
             }
             self.shared.counters.failures.fetch_add(1, Relaxed);

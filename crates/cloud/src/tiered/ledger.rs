@@ -240,7 +240,7 @@ impl Ledger {
         self.drop_needless();
     }
 
-    /// The table is gone from here, or never came about.
+    /// The engine needs the table no more, or never did: what was adopted in vain is not named any more.
     pub(crate) fn forget(&mut self, number: u64) {
         if self.adopted.remove(&number) {
             self.journeys.remove(&number);

@@ -5,73 +5,63 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use siltstone::{Error, ErrorKind, FileSystem, RandomAccessFile, Result, Site, WritableFile};
+use siltstone::{
+    Error, ErrorKind, FileNumber, FileSystem, LocalStore, RandomAccessFile, Result, Site,
+    TableStore, WritableFile,
+};
 
 /// No table is larger: they are cut at some mebibytes, but for a single value of up to 4 GiB.
 const TABLE_BYTES_MAX: u64 = 5 << 30;
 
 pub(crate) struct LocalTables {
+    store: LocalStore,
     fs: Arc<dyn FileSystem>,
     folder: PathBuf,
 }
 
 impl LocalTables {
     pub(crate) fn new(fs: Arc<dyn FileSystem>, folder: &Path) -> Self {
-        LocalTables { fs, folder: folder.to_owned() }
-    }
-
-    /// As this engine names them, and as LevelDB did before 1.14.
-    fn paths(&self, number: u64) -> [PathBuf; 2] {
-        ["ldb", "sst"].map(|suffix| self.folder.join(format!("{number:06}.{suffix}")))
-    }
-
-    fn path(&self, number: u64) -> PathBuf {
-        let [path, _] = self.paths(number);
-        path
-    }
-
-    /// Under the first name that there is; the error of the first if under none.
-    fn under_either<T>(&self, number: u64, act: impl Fn(&Path) -> Result<T>) -> Result<T> {
-        let [new, old] = self.paths(number);
-        match act(&new) {
-            Err(error) if error.kind() == ErrorKind::NotFound => act(&old).map_err(|_| error),
-            done => done,
-        }
+        let store = LocalStore::new(Arc::clone(&fs), folder);
+        LocalTables { store, fs, folder: folder.to_owned() }
     }
 
     pub(crate) fn create(&self, number: u64) -> Result<Box<dyn WritableFile>> {
-        self.fs.create(&self.path(number), Site::TableCreate)
+        self.store.create(FileNumber(number))
     }
 
-    pub(crate) fn open(&self, number: u64) -> Result<Arc<dyn RandomAccessFile>> {
-        self.under_either(number, |path| self.fs.open(path))
+    /// `None` if it is not here.
+    pub(crate) fn open(&self, number: u64) -> Result<Option<Arc<dyn RandomAccessFile>>> {
+        match self.store.open(FileNumber(number)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
+        }
     }
 
-    /// Its bytes; `None` if it is not here.
+    /// Its bytes; `None` if it is not here, or cannot be opened.
     pub(crate) fn size(&self, number: u64) -> Option<u64> {
-        self.under_either(number, |path| self.fs.metadata(path)).ok().map(|found| found.len)
+        self.open(number).ok().flatten().map(|file| file.len())
     }
 
+    /// Removes it, if it is here.
     pub(crate) fn remove(&self, number: u64) -> Result<()> {
-        self.under_either(number, |path| self.fs.remove_file(path, Site::TableRemove))
+        match self.store.remove(FileNumber(number)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
     }
 
     pub(crate) fn sync_names(&self) -> Result<()> {
-        self.fs.sync_dir(&self.folder, Site::TableDirSync)
+        self.store.sync_names()
     }
 
     /// The numbers of all that are here, ascending.
     pub(crate) fn list(&self) -> Result<Vec<u64>> {
-        let names = self.fs.list(&self.folder)?;
-        let mut numbers: Vec<u64> = names.iter().filter_map(|name| number_of(name)).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        Ok(numbers)
+        Ok(self.store.list()?.into_iter().map(|number| number.0).collect())
     }
 
     /// All of a table.
     pub(crate) fn read(&self, number: u64) -> Result<Bytes> {
-        let file = self.open(number)?;
+        let file = self.store.open(FileNumber(number))?;
         let bytes = file.len();
         if bytes > TABLE_BYTES_MAX {
             let message = format!("a table of {bytes} bytes, more than {TABLE_BYTES_MAX}");
@@ -85,12 +75,18 @@ impl LocalTables {
         }
         Ok(Bytes::from(body))
     }
-}
 
-fn number_of(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(".ldb").or_else(|| name.strip_suffix(".sst"))?;
-    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| digits.parse().ok())?
+    /// Makes a table's file, whole or not at all. What a crash leaves is swept when the database is opened.
+    pub(crate) fn write(&self, number: u64, body: &[u8]) -> Result<()> {
+        let temp = self.folder.join(format!("{number:06}.dbtmp"));
+        let mut file = self.fs.create(&temp, Site::TableCreate)?;
+        file.append(body, Site::TableAppend)?;
+        file.sync(Site::TableSync)?;
+        file.close(Site::TableClose)?;
+        let path = self.folder.join(format!("{number:06}.ldb"));
+        self.fs.rename(&temp, &path, Site::CurrentRename)?;
+        self.sync_names()
+    }
 }
 
 #[cfg(test)]
@@ -100,23 +96,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_found_under_both_names() {
+    fn tables_are_written_whole_found_and_removed() {
         let fs = Env::memory().file_system;
         fs.create_dir("db".as_ref(), Site::DbDirCreate).unwrap();
         let tables = LocalTables::new(Arc::clone(&fs), "db".as_ref());
-        let write = |mut file: Box<dyn WritableFile>, body: &[u8]| {
-            file.append(body, Site::TableAppend).unwrap();
-            file.close(Site::TableClose).unwrap();
-        };
-        write(tables.create(7).unwrap(), b"seven");
-        write(fs.create("db/000003.sst".as_ref(), Site::TableCreate).unwrap(), b"old");
-        write(fs.create("db/000009.log".as_ref(), Site::WalCreate).unwrap(), b"");
-        assert_eq!(tables.list().unwrap(), [3, 7]);
-        assert_eq!(tables.read(3).unwrap(), &b"old"[..]);
-        assert_eq!((tables.size(7), tables.size(9)), (Some(5), None));
-        assert_eq!(tables.open(9).err().unwrap().kind(), ErrorKind::NotFound);
-        tables.remove(3).unwrap();
+        tables.write(7, b"seven").unwrap();
         assert_eq!(tables.list().unwrap(), [7]);
-        assert_eq!(tables.remove(3).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(tables.read(7).unwrap(), &b"seven"[..]);
+        assert_eq!((tables.size(7), tables.size(9)), (Some(5), None));
+        assert!(tables.open(9).unwrap().is_none());
+        assert_eq!(tables.read(9).unwrap_err().kind(), ErrorKind::NotFound);
+        tables.remove(7).unwrap();
+        tables.remove(7).unwrap();
+        assert!(tables.list().unwrap().is_empty());
     }
 }

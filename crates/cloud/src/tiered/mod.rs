@@ -12,6 +12,7 @@
 //! | [`lanes`] | uploads, commits |
 //! | [`room`] | lets copies go |
 //! | [`folder`] | whose folder it is |
+//! | [`notes`] | where tables of workers lie, before the bucket's log knows |
 //! | [`handle`] | what those who compact elsewhere need |
 //! | [`open`] | brings all of it together |
 
@@ -20,6 +21,7 @@ mod handle;
 mod lanes;
 mod ledger;
 mod local;
+mod notes;
 mod open;
 mod remote;
 mod room;
@@ -146,8 +148,8 @@ pub fn sized_for_buckets(options: Options) -> Options {
 /// Which tables have a copy in the database's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalCopies {
-    /// All, also those that the bucket has and the folder has not: they are fetched before the database opens. No read ever
-    /// goes to the bucket.
+    /// All, also those that the bucket has and the folder has not: they are fetched before the database opens. Reads go to
+    /// the bucket for tables only that workers have made since.
     All,
     /// The newest, up to so many bytes. Those that the bucket does not have yet stay in any case.
     UpTo(u64),

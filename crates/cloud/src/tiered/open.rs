@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | empty | nothing | a new database, if it may be made |
 //! | empty | a database | the folder is made from it |
+//! | tables or logs without CURRENT | | refused |
 //! | a database, unmarked | nothing | it becomes the bucket's: its tables are uploaded |
 //! | a database, unmarked | a database | refused: two databases |
 //! | a database of the last owner | his | goes on; what the bucket lacks is uploaded |
@@ -20,8 +21,9 @@ use siltstone::{
 
 use super::folder::{Folder, Mark};
 use super::handle::CloudTables;
-use super::lanes::{self, Committer};
+use super::lanes::{self, Committer, Failed};
 use super::local::LocalTables;
+use super::notes::Notes;
 use super::shared::Shared;
 use super::store::TieredStore;
 use super::{CloudOptions, LocalCopies, LogArchive, TieredMetrics, remote};
@@ -76,10 +78,10 @@ impl CloudDb {
         let lock = fs.lock(&path.join(LOCK), Site::LockCreate)?;
         let folder = Folder::new(fs, path);
         let claimed = Claimed::claim(home, &folder, &options, &cloud)?;
-        let local = LocalTables::new(Arc::clone(fs), path);
+        let here = (LocalTables::new(Arc::clone(fs), path), Notes::new(fs, path));
         let state = claimed.replay.state.clone();
         let place = (state, claimed.archive.clone());
-        let shared = Arc::new(Shared::new(home.clone(), local, cloud, &options, place)?);
+        let shared = Arc::new(Shared::new(home.clone(), here, cloud, &options, place)?);
         if shared.options.local == LocalCopies::All {
             fetch_all(&shared)?;
         }
@@ -91,7 +93,7 @@ impl CloudDb {
         // Whether it may be made was decided where the bucket was looked at, too.
         let create_if_missing = claimed.is_new || options.create_if_missing;
         let mut options = Options { table_store: Some(store), create_if_missing, ..options };
-        if let Some(archive) = &shared.archive {
+        if let Some(archive) = shared.archive.as_ref().filter(|archive| archive.is_on()) {
             let (inner, archive) = (Arc::clone(&options.env.file_system), Arc::clone(archive));
             options.env.file_system = Arc::new(ArchivedFiles { inner, archive });
         }
@@ -148,23 +150,25 @@ impl CloudDb {
         &self.shared.home
     }
 
-    /// Closes the database, after waiting for the bucket for as long as the options say. What it does not have by then
-    /// goes there when the folder is opened again; nothing of it is lost here.
+    /// Flushes and closes the database, and waits until the bucket has all of it, for as long as the options say. What it
+    /// does not have by then goes there when the folder is opened again; nothing of it is lost here.
     ///
     /// # Errors
     ///
-    /// As for [`Db::close`], or that the bucket does not have all.
+    /// As for [`Db::flush`] and [`Db::close`], or that the bucket does not have all.
     pub fn close(self) -> Result<()> {
-        let closed = self.db.clone().close();
-        let within = self.shared.options.close_within;
-        self.shared.archive.iter().for_each(|archive| archive.settle(within));
-        let level = self.wait_for_bucket(within);
+        // What waits for room must not keep it open.
+        self.shared.change(|state| state.closing = true);
+        let flushed = self.db.flush();
+        let closed = flushed.and(self.db.clone().close());
+        let level = self.wait_for_bucket(self.shared.options.close_within);
         self.end();
-        if level.is_ok() {
+        let whole = closed.and(level);
+        if whole.is_ok() {
             // For those who ask before they take over; who does not get to know it asks for nothing.
             let _ = owner::release(&self.shared.home, self.owner.0, self.owner.1);
         }
-        closed.and(level)
+        whole
     }
 
     fn end(&self) {
@@ -184,6 +188,10 @@ impl Deref for CloudDb {
 impl Drop for CloudDb {
     fn drop(&mut self) {
         self.end();
+        // Other handles must not write on, now that nothing follows to the bucket. Nobody but listeners can be told.
+        if let Err(error) = self.db.clone().close() {
+            self.shared.tell(&Failed::Here(error));
+        }
     }
 }
 
@@ -234,7 +242,7 @@ impl Claimed {
         let is_new = !goes_on && !exists;
         may_be_opened(home, options, !is_new)?;
         let epoch = owner.as_ref().map_or(Epoch(0), |owner| owner.epoch);
-        let token = cloud.token.unwrap_or_else(|| token(options));
+        let token = cloud.token.unwrap_or_else(|| Token::fresh(&options.env));
         let owned = owner.map_or(Token(0), |owner| owner.token);
         let root = home.root().as_str().to_owned();
         let mark = Mark { is_whole: goes_on, root, epoch, token: owned, next: token };
@@ -314,7 +322,8 @@ fn goes_on(
                 );
                 Err(Error::invalid_argument(message).in_file(folder.path()))
             }
-            (goes_on, _) => Ok(goes_on),
+            (true, false) => Ok(true),
+            (false, _) => folder.check_no_remains().map(|()| false),
         };
     };
     if mark.root != home.root().as_str() {
@@ -322,11 +331,17 @@ fn goes_on(
             format!("belongs to {:?} of a bucket, not {:?}", mark.root, home.root().as_str());
         return Err(Error::invalid_argument(message).in_file(folder.path()));
     }
-    if !mark.is_whole || !has_database {
+    if !mark.is_whole {
         return Ok(false);
+    }
+    if !has_database {
+        // Of a new database that never came to be, or destroyed; or CURRENT was lost.
+        return folder.check_no_remains().map(|()| false);
     }
     match owner {
         Some(owner) if mark.is_of(owner) => Ok(true),
+        // It was to become the bucket's, and that was not reached.
+        None if mark.epoch == Epoch(0) && !exists => Ok(true),
         Some(_) if cloud.discard_overtaken => Ok(false),
         Some(owner) => Err(overtaken(folder, owner.epoch.0)),
         None => {
@@ -379,10 +394,4 @@ fn may_be_opened(home: &Home, options: &Options, is_there: bool) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// Half of it from the environment's seed, which is random by itself; time tells two openings of one environment apart.
-fn token(options: &Options) -> Token {
-    let now = options.env.clock.wall_micros();
-    Token(u128::from(options.env.seed) << 64 | u128::from(now))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use siltstone::{Result, Site};
+use siltstone::Result;
 
 use super::shared::{File, Shared};
 use crate::bucket::Purpose;
@@ -41,9 +41,5 @@ pub(super) fn fetch(shared: &Arc<Shared>, number: u64) -> Result<()> {
         let home = home_of(&shared.home, &version, &table).unwrap_or_else(|| shared.home.clone());
         download(&home, &table, Purpose::Warm)?
     };
-    let mut file = shared.local.create(number)?;
-    file.append(&body, Site::TableAppend)?;
-    file.sync(Site::TableSync)?;
-    file.close(Site::TableClose)?;
-    shared.local.sync_names()
+    shared.local.write(number, &body)
 }

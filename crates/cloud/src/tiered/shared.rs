@@ -9,6 +9,7 @@ use siltstone::{Db, Event, EventListener, Options, RandomAccessFile, Result};
 use super::lanes::Failed;
 use super::ledger::Ledger;
 use super::local::LocalTables;
+use super::notes::Notes;
 use super::tables::OpenTables;
 use super::{CloudOptions, TieredMetrics};
 use crate::archive::ship::Archive;
@@ -23,6 +24,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 pub(super) struct Shared {
     pub(super) home: Home,
     pub(super) local: LocalTables,
+    pub(super) notes: Notes,
     pub(super) options: CloudOptions,
     listeners: Vec<Arc<dyn EventListener>>,
     pub(super) open: OpenTables,
@@ -37,6 +39,8 @@ pub(super) struct State {
     pub(super) ledger: Ledger,
     /// The last version that is committed, for where tables lie.
     pub(super) version: Arc<VersionState>,
+    /// Nobody waits for room any more.
+    pub(super) closing: bool,
     pub(super) stopping: bool,
     pub(super) failed: Option<Error>,
     /// Told of a failure.
@@ -58,14 +62,23 @@ pub(super) struct Counters {
 impl Shared {
     pub(super) fn new(
         home: Home,
-        local: LocalTables,
+        (local, notes): (LocalTables, Notes),
         options: CloudOptions,
         engine: &Options,
         (version, archive): (VersionState, Option<Arc<Archive>>),
     ) -> Result<Self> {
+        let mut ledger = Ledger::new(version.tables().clone());
+        for (number, table) in notes.read()? {
+            match ledger.table(number) {
+                // The end came before the note was removed.
+                Some(_) => notes.remove(number),
+                None => ledger.adopt(number, table),
+            }
+        }
         let state = State {
-            ledger: Ledger::new(version.tables().clone()),
+            ledger,
             version: Arc::new(version),
+            closing: false,
             stopping: false,
             failed: None,
             db: None,
@@ -75,6 +88,7 @@ impl Shared {
             tables,
             home,
             local,
+            notes,
             options,
             listeners: engine.listeners.clone(),
             open: OpenTables::default(),
@@ -143,7 +157,7 @@ impl Shared {
     /// Tells all threads to end.
     pub(super) fn stop(&self) {
         self.change(|state| {
-            state.stopping = true;
+            (state.closing, state.stopping) = (true, true);
             state.db = None;
         });
         self.archive.iter().for_each(|archive| archive.stop());
@@ -168,6 +182,9 @@ impl Shared {
         let state = self.state();
         let counters = &self.counters;
         let read = |counter: &AtomicU64| counter.load(Relaxed);
+        let of_log = |counter: fn(&Archive) -> &AtomicU64| {
+            self.archive.as_ref().map_or(0, |archive| read(counter(archive)))
+        };
         TieredMetrics {
             epoch: state.version.epoch().0,
             version: state.version.version().0,
@@ -177,14 +194,14 @@ impl Shared {
             bytes_waiting: state.ledger.bytes_waiting(),
             uploads: read(&counters.uploads),
             upload_bytes: read(&counters.upload_bytes),
-            failures: read(&counters.failures),
+            failures: read(&counters.failures) + of_log(|archive| &archive.failures),
             commits: read(&counters.commits),
             edits: read(&counters.edits),
             waits: read(&counters.waits),
             wait_micros: read(&counters.wait_micros),
             evicted: read(&counters.evicted),
-            log_pieces: self.archive.as_ref().map_or(0, |archive| read(&archive.pieces)),
-            log_bytes: self.archive.as_ref().map_or(0, |archive| read(&archive.bytes)),
+            log_pieces: of_log(|archive| &archive.pieces),
+            log_bytes: of_log(|archive| &archive.bytes),
             log_lag: self.archive.as_ref().map_or(0, |archive| archive.lag()),
         }
     }

@@ -25,7 +25,7 @@ impl TieredStore {
         let bytes_max = shared.options.bytes_waiting_max;
         let ready = |state: &mut super::shared::State| match &state.failed {
             Some(failed) => Some(Err(failed.clone().into())),
-            None if state.stopping || state.ledger.bytes_waiting() < bytes_max => Some(Ok(())),
+            None if state.closing || state.ledger.bytes_waiting() < bytes_max => Some(Ok(())),
             None => None,
         };
         if let Some(now) = ready(&mut shared.state()) {
@@ -47,23 +47,19 @@ impl TableStore for TieredStore {
     }
 
     fn open(&self, number: FileNumber) -> Result<Arc<dyn RandomAccessFile>> {
-        let file: File = match self.shared.local.open(number.0) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                remote::open(&self.shared, number.0)?.ok_or(error)?
-            }
-            opened => opened?,
+        let file: File = match self.shared.local.open(number.0)? {
+            Some(file) => file,
+            None => remote::open(&self.shared, number.0)?.ok_or_else(|| missing(number))?,
         };
         Ok(self.shared.open.add(number.0, file))
     }
 
     fn remove(&self, number: FileNumber) -> Result<()> {
         self.shared.change(|state| state.ledger.forget(number.0));
+        self.shared.notes.remove(number.0);
         remote::forget(&self.shared, number.0);
-        match self.shared.local.remove(number.0) {
-            // Its object is the collector's.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            done => done,
-        }
+        // Its object is the collector's.
+        self.shared.local.remove(number.0)
     }
 
     fn list(&self) -> Result<Vec<FileNumber>> {
@@ -89,6 +85,11 @@ impl TableStore for TieredStore {
         let size_of = |number| self.shared.local.size(number).unwrap_or(0);
         self.shared.change(|state| state.ledger.tell(change, size_of));
     }
+}
+
+fn missing(number: FileNumber) -> Error {
+    let message = format!("table {number} is neither in the folder nor in the bucket's version");
+    Error::new(ErrorKind::NotFound, message)
 }
 
 impl From<crate::error::Error> for Error {

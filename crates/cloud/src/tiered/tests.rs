@@ -333,3 +333,88 @@ fn options_of_existence_count_for_the_bucket() {
     assert_eq!(exists.kind(), ErrorKind::InvalidArgument);
     check(&open(&machine, |options| options.create_if_missing = false).unwrap(), 1);
 }
+
+#[test]
+fn what_may_be_all_that_is_left_is_not_cleared_away() {
+    let world = World::new();
+    let db = world.open(&Env::memory()).unwrap();
+    load(&db, 0);
+    db.close().unwrap();
+    let names = |machine: &Env| {
+        let mut names = machine.file_system.list("db".as_ref()).unwrap();
+        names.retain(|name| !name.starts_with("CLOUD") && name != "LOCK");
+        names.sort();
+        names
+    };
+    let lose_current = |machine: &Env| {
+        let current = std::path::Path::new("db/CURRENT");
+        machine.file_system.remove_file(current, siltstone::Site::TempRemove).unwrap();
+    };
+    // A folder that was nobody's, and one that is this database's.
+    let (foreign, own) = (Env::memory(), Env::memory());
+    load(&Db::open("db", options(&foreign)).unwrap(), 5);
+    drop(world.open(&own).unwrap());
+    world.open(&own).unwrap().put("in the log", "only").unwrap();
+    for machine in [&foreign, &own] {
+        lose_current(machine);
+        let before = names(machine);
+        let refused = world.open(machine).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corruption, "{refused}");
+        assert_eq!(names(machine), before);
+    }
+}
+
+#[test]
+fn an_adoption_that_was_cut_short_goes_on() {
+    let (world, machine) = (World::new(), Env::memory());
+    load(&Db::open("db", options(&machine)).unwrap(), 0);
+    world.bucket.break_puts(Failure::Unavailable);
+    assert!(world.open(&machine).is_err());
+    world.bucket.mend_puts();
+    let db = world.open(&machine).unwrap();
+    check(&db, 0);
+    db.close().unwrap();
+    check(&world.open(&Env::memory()).unwrap(), 0);
+}
+
+#[test]
+fn closing_brings_all_to_the_bucket_without_a_flush() {
+    let world = World::new();
+    let db = world.open(&Env::memory()).unwrap();
+    db.put("apple", "red").unwrap();
+    db.close().unwrap();
+    let db = world.open(&Env::memory()).unwrap();
+    assert_eq!(db.get("apple").unwrap().as_deref(), Some(&b"red"[..]));
+}
+
+/// However much waits for it.
+#[test]
+fn closing_ends_while_the_bucket_is_out_of_reach() {
+    let (world, machine) = (World::new(), Env::memory());
+    let db = world.open_with(&machine, |cloud| {
+        cloud.bytes_waiting_max = 20 << 10;
+        cloud.close_within = Duration::from_millis(50);
+    });
+    let db = db.unwrap();
+    world.bucket.break_puts(Failure::Unavailable);
+    let handle = Db::clone(&db);
+    let writer = std::thread::spawn(move || {
+        (0..100_000_u32).try_for_each(|number| handle.put(key(number), [7; 100]))
+    });
+    while db.cloud_metrics().bytes_waiting < 20 << 10 {
+        std::thread::yield_now();
+    }
+    assert_eq!(db.close().unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(writer.join().unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    world.bucket.mend_puts();
+    assert!(world.open(&machine).unwrap().get(key(0)).unwrap().is_some());
+}
+
+#[test]
+fn nobody_writes_on_once_nothing_follows() {
+    let (world, machine) = (World::new(), Env::memory());
+    let db = world.open(&machine).unwrap();
+    let handle = Db::clone(&db);
+    drop(db);
+    assert_eq!(handle.put("late", "no").unwrap_err().kind(), ErrorKind::Closed);
+}

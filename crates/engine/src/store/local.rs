@@ -12,13 +12,15 @@ use crate::env::site::Site;
 use crate::format::filename::{FileName, FileNumber};
 use crate::store::TableStore;
 
-pub(crate) struct LocalStore {
+/// Tables as files in a folder: for stores of one's own that keep some of theirs so.
+pub struct LocalStore {
     file_system: Arc<dyn FileSystem>,
     folder: PathBuf,
 }
 
 impl LocalStore {
-    pub(crate) fn new(file_system: Arc<dyn FileSystem>, folder: &Path) -> Self {
+    /// Of a folder, which is not made.
+    pub fn new(file_system: Arc<dyn FileSystem>, folder: &Path) -> Self {
         LocalStore { file_system, folder: folder.to_owned() }
     }
 }

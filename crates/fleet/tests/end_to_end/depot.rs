@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,11 +20,19 @@ use siltstone_remote::{ObjectName, OutputTable};
 pub(crate) struct Slow {
     inner: MemoryBucket,
     pause_ms: AtomicU64,
+    no_versions: AtomicBool,
 }
 
 impl Slow {
     pub(crate) fn set_pause(&self, pause: Duration) {
         self.pause_ms.store(pause.as_millis() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Slow {
+    /// No version is committed meanwhile.
+    pub(crate) fn refuse_versions(&self, refuses: bool) {
+        self.no_versions.store(refuses, Ordering::Relaxed);
     }
 }
 
@@ -46,6 +54,10 @@ impl Bucket for Slow {
     ) -> cloud::Result<cloud::Tag> {
         if call.purpose == Purpose::CompactOut {
             std::thread::sleep(Duration::from_millis(self.pause_ms.load(Ordering::Relaxed)));
+        }
+        if name.contains("/v/") && self.no_versions.load(Ordering::Relaxed) {
+            let failure = cloud::Failure::Unavailable;
+            return Err(cloud::BucketError::new(failure, name, "as the test wants it"));
         }
         self.inner.put(name, body, when, call)
     }

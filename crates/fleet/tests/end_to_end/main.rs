@@ -5,6 +5,7 @@
 mod depot;
 mod liars;
 mod stage;
+mod tiered;
 
 use std::time::Duration;
 

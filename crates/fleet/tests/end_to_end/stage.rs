@@ -22,12 +22,12 @@ use tokio::task::JoinHandle;
 use crate::depot::{Depot, Store};
 
 pub(crate) const LEASE: Duration = Duration::from_millis(400);
-const SOON: BackoffLimits =
+pub(crate) const SOON: BackoffLimits =
     BackoffLimits { first: Duration::from_millis(10), most: Duration::from_millis(100) };
 const PATIENCE: Duration = Duration::from_secs(60);
 const KEYS: u32 = 2_000;
 
-fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
@@ -94,7 +94,7 @@ impl Broker {
     }
 }
 
-fn broker_at(address: SocketAddr) -> BrokerAddress {
+pub(crate) fn broker_at(address: SocketAddr) -> BrokerAddress {
     BrokerAddress {
         uri: format!("http://{address}"),
         security: ClientSecurity::PlaintextOnLoopback,
@@ -198,7 +198,7 @@ pub(crate) struct Database {
 }
 
 /// Small tables, so that there is much to merge.
-fn options(env: &Env, compaction: Compaction) -> Options {
+pub(crate) fn options(env: &Env, compaction: Compaction) -> Options {
     Options {
         create_if_missing: true,
         env: env.clone(),

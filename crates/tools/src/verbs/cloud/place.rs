@@ -153,10 +153,9 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Sixteen bytes from the system's source of randomness.
+/// Of this use of the command.
 pub(crate) fn fresh_token() -> Token {
-    let half = || u128::from(Env::posix().seed);
-    Token(half() << 64 | half())
+    Token::fresh(&Env::posix())
 }
 
 impl Opened {

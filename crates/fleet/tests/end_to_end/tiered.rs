@@ -1,0 +1,129 @@
+//! Tiered databases whose merges workers do: what they have made is theirs after a crash, and on another machine.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use siltstone::{Compaction, Env};
+use siltstone_cloud::{CloudDb, CloudOptions, CloudTables, Home, Patience, Token};
+use siltstone_fleet::{Fleet, FleetConfig};
+use siltstone_remote::{BrokerPlace, ClientConfig, DbId, Policy, RemoteClient};
+use tokio::runtime::Runtime;
+
+use crate::depot::Depot;
+use crate::stage::{Broker, SOON, Worker, broker_at, options, runtime};
+
+const KEYS: u32 = 2_000;
+const WITHIN: Duration = Duration::from_secs(30);
+
+/// A database on a machine of its own, with its merges elsewhere.
+struct Tiered {
+    db: CloudDb,
+    _runtime: Runtime,
+}
+
+impl Tiered {
+    fn open(depot: &Depot, machine: &Env, broker: SocketAddr, token: u128) -> Self {
+        let runtime = runtime();
+        let client = ClientConfig { reconnect: SOON, seed: 5 };
+        let there = BrokerPlace::There(broker_at(broker));
+        let client = RemoteClient::start(runtime.handle(), client, there).unwrap();
+        let bucket = Arc::clone(&depot.bucket);
+        let patience = Patience { total: Duration::ZERO, pause: Duration::ZERO };
+        let clock = Env::default().clock;
+        let home = Home::new(bucket.clone() as _, depot.root.clone(), Arc::clone(&clock));
+        let home = home.with_patience(patience);
+        let mut cloud = CloudOptions::default();
+        cloud.token = Some(Token(token));
+        cloud.prepare = Some(Arc::new(move |tables: &CloudTables, options| {
+            let db = DbId::new("orders").unwrap();
+            let config = FleetConfig {
+                takes_level0: true,
+                policy: Policy::RemoteOnly,
+                ..FleetConfig::new(db, tables.epoch(), tables.home().root().clone())
+            };
+            let (client, bucket) = (client.clone(), bucket.clone() as _);
+            let tables = Arc::new(tables.clone());
+            let fleet = Fleet::new(client, bucket, tables, Arc::clone(&clock), config);
+            options.compaction_service = Some(Arc::new(fleet));
+        }));
+        let options = options(machine, Compaction::Leveled);
+        Tiered { db: CloudDb::open(&home, "db", options, cloud).unwrap(), _runtime: runtime }
+    }
+
+    fn load(&self, round: u32) {
+        for number in 0..KEYS {
+            self.db.put(key(number), format!("{number} of round {round}")).unwrap();
+        }
+        self.db.flush().unwrap();
+    }
+
+    fn check(&self, round: u32) {
+        for number in 0..KEYS {
+            let value = self.db.get(key(number)).unwrap().expect("a value");
+            assert_eq!(value, format!("{number} of round {round}").into_bytes());
+        }
+    }
+}
+
+fn key(number: u32) -> [u8; 4] {
+    number.wrapping_mul(2_654_435_761).to_be_bytes()
+}
+
+fn notes(machine: &Env) -> usize {
+    let names = machine.file_system.list("db".as_ref()).unwrap();
+    names.iter().filter(|name| name.ends_with(".elsewhere")).count()
+}
+
+#[test]
+fn workers_tables_are_the_databases_wherever_it_opens() {
+    let (depot, broker) = (Depot::new(), Broker::start(1, None));
+    let _worker = Worker::start("w", 1, broker.address, &depot);
+    let machine = Env::memory();
+    let tiered = Tiered::open(&depot, &machine, broker.address, 1);
+    for round in 0..4 {
+        tiered.load(round);
+        tiered.db.wait_for_bucket(WITHIN).unwrap();
+        tiered.db.compact_range(None, None).unwrap();
+    }
+    tiered.check(3);
+    assert!(tiered.db.metrics().merges_away > 3, "{:?}", tiered.db.metrics());
+    tiered.db.wait_for_bucket(WITHIN).unwrap();
+    assert_eq!(notes(&machine), 0, "the bucket knows");
+    tiered.db.close().unwrap();
+    let elsewhere = Tiered::open(&depot, &Env::memory(), broker.address, 2);
+    elsewhere.check(3);
+}
+
+/// The bucket's log of versions is out of reach while workers merge, and then the process dies: only the folder knows what
+/// they have made.
+#[test]
+fn a_crash_before_the_commit_loses_no_workers_table() {
+    let (depot, broker) = (Depot::new(), Broker::start(1, None));
+    let _worker = Worker::start("w", 1, broker.address, &depot);
+    let machine = Env::memory();
+    let tiered = Tiered::open(&depot, &machine, broker.address, 1);
+    tiered.load(0);
+    tiered.db.wait_for_bucket(WITHIN).unwrap();
+    depot.bucket.refuse_versions(true);
+    for round in 1..4 {
+        tiered.load(round);
+        let away = tiered.db.metrics().merges_away;
+        let end = std::time::Instant::now() + WITHIN;
+        // Inputs have to be in the bucket before they are given away.
+        while tiered.db.metrics().merges_away == away && std::time::Instant::now() < end {
+            tiered.db.compact_range(None, None).unwrap();
+            tiered.load(round);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    assert!(notes(&machine) > 0);
+    drop(tiered);
+    depot.bucket.refuse_versions(false);
+    let tiered = Tiered::open(&depot, &machine, broker.address, 2);
+    tiered.check(3);
+    tiered.db.wait_for_bucket(WITHIN).unwrap();
+    tiered.db.close().unwrap();
+    assert_eq!(notes(&machine), 0);
+    Tiered::open(&depot, &Env::memory(), broker.address, 3).check(3);
+}
