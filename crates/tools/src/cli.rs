@@ -360,4 +360,20 @@ mod tests {
         let error = parsed("siltstone gett ./db k").unwrap_err().to_string();
         assert!(error.contains("'get'"), "{error}");
     }
+
+    /// Manifests are checked against Kubernetes elsewhere; here, against this command.
+    #[cfg(feature = "cloud")]
+    #[test]
+    fn deployments_give_flags_that_there_are() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kubernetes");
+        for (file, verb) in [("broker.yaml", "broker"), ("worker.yaml", "worker")] {
+            let text = std::fs::read_to_string(folder.join(file)).unwrap();
+            let words = text.lines().skip_while(|line| line.trim() != "args:").skip(1);
+            let words = words.map_while(|line| line.trim().strip_prefix("- "));
+            let line: Vec<&str> = words.collect();
+            assert!(line.len() > 5 && line[0] == verb, "{file}: {line:?}");
+            let parsed = parsed(&format!("siltstone {}", line.join(" ")));
+            assert!(parsed.is_ok(), "{file}: {}", parsed.unwrap_err());
+        }
+    }
 }

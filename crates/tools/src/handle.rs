@@ -82,6 +82,7 @@ pub(crate) mod bucket {
     use crate::open::explain;
     use crate::verbs::cloud::place::{Place, Tries};
     use crate::verbs::fleet::client::Client;
+    use crate::verbs::fleet::host;
 
     /// Of extents that were read, with `--cache`.
     const CACHE_BYTES: u64 = 1 << 30;
@@ -142,16 +143,6 @@ pub(crate) mod bucket {
         Failure::new(Exit::Locked, tag, error.to_string())
             .step(what, command)
             .step("see who owns it", format!("siltstone cloud ls {}", url.display()))
-    }
-
-    /// For people who want to know who has a database open.
-    fn host() -> String {
-        let name = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
-        if name.trim().is_empty() {
-            "a host without a name".to_owned()
-        } else {
-            name.trim().to_owned()
-        }
     }
 
     /// Gives merges away.

@@ -1,7 +1,8 @@
 //! Brokers and workers as processes: they say where they are, end when they are asked to, and refuse what is not safe.
 #![cfg(unix)]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use crate::harness::Scratch;
@@ -51,6 +52,21 @@ fn brokers_and_workers_end_when_they_are_asked_to() {
     let worker = Running::start(&scratch, &line);
     assert!(worker.said.starts_with("w with 3 slots"), "{}", worker.said);
     assert_eq!(worker.end(), Some(0));
+    assert_eq!(broker.end(), Some(0));
+}
+
+#[test]
+fn a_broker_tells_prometheus_what_it_counts() {
+    let scratch = Scratch::new();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let line = format!("broker --listen 127.0.0.1:0 --insecure-loopback --metrics {free}");
+    let broker = Running::start(&scratch, &line);
+    let mut asked = TcpStream::connect(free).unwrap();
+    asked.write_all(b"GET /metrics HTTP/1.1\r\nHost: b\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    asked.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.contains("siltstone_broker_jobs{state=\"queued\"} 0"), "{answer}");
     assert_eq!(broker.end(), Some(0));
 }
 

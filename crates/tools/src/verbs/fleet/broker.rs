@@ -9,7 +9,7 @@ use siltstone_remote::{Authority, BrokerConfig, BrokerHost, Grant, Role, Scope, 
 use tokio::net::TcpListener;
 
 use super::security::SecurityArgs;
-use super::{grants, read, runtime, transport};
+use super::{grants, metrics, read, runtime, transport};
 use crate::errors::{Exit, Failure, Outcome};
 use crate::output::Context;
 
@@ -22,6 +22,9 @@ pub(crate) struct BrokerArgs {
     /// Who may do what, a line for each grant: role, databases, `name` or `token`, and which
     #[arg(long, value_name = "FILE", required_unless_present = "insecure_loopback")]
     grants: Option<PathBuf>,
+    /// Where to tell Prometheus, at /metrics, what it counts [default: nowhere]
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
     #[command(flatten)]
     security: SecurityArgs,
     /// Bind the port, look at the files, and end
@@ -41,6 +44,14 @@ pub(crate) fn run(args: &BrokerArgs, context: &Context) -> Outcome {
         })?;
         let address = listener.local_addr().unwrap_or(args.listen);
         let host = BrokerHost::start(BrokerConfig::new(term(), seed()));
+        if let Some(address) = args.metrics {
+            let counted = host.clone();
+            let text = move || {
+                let counted = counted.clone();
+                async move { metrics::of_broker(&counted.stats().await) }
+            };
+            metrics::serve(address, text).await?;
+        }
         let check = args.check;
         let stop = async move {
             if !check {

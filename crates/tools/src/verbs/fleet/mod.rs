@@ -4,6 +4,7 @@
 pub(crate) mod broker;
 pub(crate) mod client;
 mod grants;
+mod metrics;
 mod security;
 pub(crate) mod worker;
 
@@ -20,6 +21,12 @@ const NETWORK_THREADS: usize = 2;
 fn runtime() -> Result<Runtime, Failure> {
     let runtime = Builder::new_multi_thread().worker_threads(NETWORK_THREADS).enable_all().build();
     runtime.map_err(|error| Failure::new(Exit::Io, "E-IO", format!("start threads: {error}")))
+}
+
+/// This machine's name, for people and for names of workers.
+pub(crate) fn host() -> String {
+    let name = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+    if name.trim().is_empty() { "host".to_owned() } else { name.trim().to_owned() }
 }
 
 /// Of `https://host:port`.

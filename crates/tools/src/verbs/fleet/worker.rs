@@ -1,6 +1,7 @@
 //! `worker`: merges what a broker gives it, from a bucket into it.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use siltstone_s3::{Options, S3Bucket};
 
 use super::broker::seed;
 use super::security::{SecurityArgs, token};
-use super::{host_of, read, runtime, transport};
+use super::{host, host_of, metrics, read, runtime, transport};
 use crate::errors::{Exit, Failure, Outcome};
 use crate::output::Context;
 
@@ -39,6 +40,9 @@ pub(crate) struct WorkerArgs {
     /// A token to show the broker, as hexadecimal digits
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Where to tell Prometheus, at /metrics, what it asks of the bucket [default: nowhere]
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
     #[command(flatten)]
     security: SecurityArgs,
     /// Look at the flags and files, and end
@@ -50,8 +54,11 @@ pub(crate) struct WorkerArgs {
 pub(crate) fn run(args: &WorkerArgs, context: &Context) -> Outcome {
     let address = address(args, context.quiet)?;
     let bucket = S3Bucket::open(&args.bucket, Options::default()).map_err(|error| wrong(&error))?;
-    let runner = BucketRunner::new(Arc::new(bucket), JobTools::default());
-    let name = args.name.clone().unwrap_or_else(|| format!("worker-{}", std::process::id()));
+    let bucket = Arc::new(bucket);
+    let runner = BucketRunner::new(Arc::clone(&bucket) as _, JobTools::default());
+    // In containers all processes have the same number.
+    let own = || format!("{}-{}", host(), std::process::id());
+    let name = args.name.clone().unwrap_or_else(own);
     let name = WorkerId::new(&name).map_err(|error| Failure::usage(error.to_string()))?;
     let processors = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let slots = args.slots.map_or_else(|| u32::try_from(processors()).unwrap_or(1), NonZero::get);
@@ -60,8 +67,15 @@ pub(crate) fn run(args: &WorkerArgs, context: &Context) -> Outcome {
         return Ok(Exit::Ok);
     }
     context.note(format!("{} with {slots} slots, for {}", config.worker, args.broker));
-    let ran = runtime()?.block_on(run_worker(config, address, Arc::new(runner), termination()));
-    ran.map_err(|error| transport(&error))?;
+    let ran = runtime()?.block_on(async {
+        if let Some(metrics) = args.metrics {
+            let text = move || std::future::ready(bucket.meter().prometheus());
+            metrics::serve(metrics, text).await?;
+        }
+        let ran = run_worker(config, address, Arc::new(runner), termination()).await;
+        ran.map_err(|error| transport(&error))
+    });
+    ran?;
     Ok(Exit::Ok)
 }
 
