@@ -38,7 +38,8 @@ pub fn oldest_log_of(edit: &[u8]) -> Result<Option<FileNumber>> {
 /// [`table_store`](crate::Options::table_store) that has the tables. Logs that are in the folder count, from the number on
 /// that the edits name; none has to be there.
 ///
-/// The manifest and its name are durable when this returns; after an error no database is there.
+/// The manifest and its name are durable when this returns. After an error no database is there, or a whole one whose name
+/// may not be durable.
 ///
 /// # Errors
 ///
