@@ -127,7 +127,7 @@ impl RandomAccessFile for BucketFile {
 pub(crate) fn to_error(error: &BucketError) -> Error {
     let kind = match error.failure {
         Failure::Missing => ErrorKind::NotFound,
-        Failure::Damaged => ErrorKind::Corruption,
+        // Bytes that were damaged on the way come whole another time.
         _ => ErrorKind::Io,
     };
     Error::new(kind, error.message.clone()).in_file(Path::new(&error.name))

@@ -97,12 +97,14 @@ impl From<crate::error::Error> for Error {
         use crate::error::ErrorKind as Cloud;
         let kind = match error.kind() {
             Cloud::Fenced => ErrorKind::Fenced,
-            Cloud::Damaged => ErrorKind::Corruption,
+            Cloud::Damaged if error.is_of_object() => ErrorKind::Corruption,
             Cloud::Gone => ErrorKind::NotFound,
             Cloud::Misuse | Cloud::Exists => ErrorKind::InvalidArgument,
-            Cloud::Contended | Cloud::Undecided | Cloud::Unavailable | Cloud::Denied => {
-                ErrorKind::Io
-            }
+            Cloud::Damaged
+            | Cloud::Contended
+            | Cloud::Undecided
+            | Cloud::Unavailable
+            | Cloud::Denied => ErrorKind::Io,
         };
         Error::new(kind, error.to_string())
     }
