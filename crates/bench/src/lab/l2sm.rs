@@ -166,10 +166,10 @@ fn run_there(plan: &Plan, way: Way) -> Result<Outcome, Error> {
     db.wait_for_background()?;
     outcome.count(&before, &db.metrics());
     outcome.levels = levels(&db);
-    (outcome.get, outcome.scan) = (gets(&db, plan)?, scans(&db, plan)?);
     outcome.scan_sources = db.levels().iter().map(|part| part.sources).sum();
     outcome.tables_over_key = tables_over_key(&db, plan);
     let stored = table_bytes(&db);
+    (outcome.get, outcome.scan) = (gets(&db, plan)?, scans(&db, plan)?);
     db.drain_logs()?;
     outcome.merged_bytes_drained =
         db.metrics().compaction_bytes_written - before.compaction_bytes_written;
