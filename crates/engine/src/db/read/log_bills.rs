@@ -17,9 +17,10 @@ use crate::db::super_version::SuperVersion;
 use crate::version::lookup::{Lookup, Target};
 use crate::version::{Tables, Version};
 
-/// One get in so many is looked into, and pays a scan's visit for each table: to ask a filter for nothing costs
-/// about a sixteenth of what a source does that a scan goes through.
+/// One get in so many is looked into, and pays for all of them.
 const GETS_PER_BILL: u32 = 16;
+/// For each table of a log over its key a get pays a quarter of what a scan does for a run.
+const VISITS_PER_BILL: usize = (GETS_PER_BILL / 4) as usize;
 
 /// By level, in visits of scans, since a slice was last asked for.
 #[derive(Default)]
@@ -57,8 +58,8 @@ impl Core {
     #[cold]
     fn bill_layers(&self, bills: &LogBills, pinned: &SuperVersion, target: &Target<'_>) {
         for (log, tables) in logs(&pinned.version) {
-            let visits = Lookup::tables_within(&self.settings.order, (log, tables), target);
-            self.charge(bills, &pinned.version, log, visits);
+            let tables = Lookup::tables_within(&self.settings.order, (log, tables), target);
+            self.charge(bills, &pinned.version, log, tables * VISITS_PER_BILL);
         }
     }
 
