@@ -34,6 +34,8 @@ pub struct Plan {
     pub value_bytes: usize,
     /// What the disk writes in a second; `None` for the one there is.
     pub disk_bytes_per_second: Option<u64>,
+    /// Whether reads may have logs merged for their sake ([`Options::scan_compaction`]).
+    pub reads_merge: bool,
     /// Gets, and a twentieth as many scans, once the database is at rest.
     pub reads: u64,
     /// Where random numbers begin.
@@ -154,7 +156,8 @@ pub(super) fn in_own_folder(
 
 fn run_there(plan: &Plan, way: Way) -> Result<Outcome, Error> {
     let env = plan.disk_bytes_per_second.map_or_else(Env::posix, slow_disk);
-    let db = Db::open(&plan.folder, Options { env, ..options(way) })?;
+    let db =
+        Db::open(&plan.folder, Options { env, scan_compaction: plan.reads_merge, ..options(way) })?;
     let mut values = Values::new(plan);
     load(plan, &mut values, |key, value| db.put(key, value))?;
     db.flush()?;
@@ -166,10 +169,10 @@ fn run_there(plan: &Plan, way: Way) -> Result<Outcome, Error> {
     db.wait_for_background()?;
     outcome.count(&before, &db.metrics());
     outcome.levels = levels(&db);
-    (outcome.get, outcome.scan) = (gets(&db, plan)?, scans(&db, plan)?);
     outcome.scan_sources = db.levels().iter().map(|part| part.sources).sum();
     outcome.tables_over_key = tables_over_key(&db, plan);
     let stored = table_bytes(&db);
+    (outcome.get, outcome.scan) = (gets(&db, plan)?, scans(&db, plan)?);
     db.drain_logs()?;
     outcome.merged_bytes_drained =
         db.metrics().compaction_bytes_written - before.compaction_bytes_written;
@@ -365,6 +368,7 @@ mod tests {
             updates_per_second: None,
             value_bytes: 100,
             disk_bytes_per_second: Some(200 << 20),
+            reads_merge: true,
             reads: 500,
             seed: 42,
         };

@@ -101,6 +101,7 @@ mod tests {
             updates_per_second: None,
             value_bytes: 1000,
             disk_bytes_per_second: None,
+            reads_merge: true,
             reads: 0,
             seed: 42,
         };

@@ -269,6 +269,8 @@ impl CompactionPolicy for Leveled {
             }
             PolicyEvent::SeeksSpent { .. } => {}
             PolicyEvent::ScansSpent { newest } => self.scans_spent = Some(newest),
+            // Logs that another policy has left are merged as it is.
+            PolicyEvent::LogPaid { .. } => {}
         }
     }
 }

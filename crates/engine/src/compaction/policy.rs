@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::base::comparator::UserOrder;
 use crate::base::key::SeqNo;
-use crate::base::slot::Slot;
+use crate::base::slot::{Level, Slot};
 use crate::compaction::Plan;
 use crate::compaction::in_flight::InFlight;
 use crate::compaction::l2sm::L2sm;
@@ -79,6 +79,8 @@ pub(crate) enum PolicyEvent {
     SeeksSpent { slot: Slot, table: FileNumber },
     /// Scans have paid as much for level 0's tables, of which this is the newest, as merging them would cost.
     ScansSpent { newest: FileNumber },
+    /// Reads have paid as much for the log beside this level as it would cost to merge a slice of it.
+    LogPaid { level: Level },
 }
 
 /// Chooses compactions. Called under the state lock: no I/O, no clock, no locks; a function of what

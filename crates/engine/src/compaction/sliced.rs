@@ -7,7 +7,10 @@
 //! *all* that the log holds of a range of keys ([`slice`]), so that it never has to take more for the sake of order.
 //!
 //! **What it costs.** Reads ask the log beside each level, and space: logs hold [`LOG_PERCENT`] of what the trees hold.
+//! Where reads have paid as much as a slice costs it is merged for their sake, so that a database that is only read comes to be as
+//! fast as one without logs ([`PolicyEvent::LogPaid`]).
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -33,7 +36,7 @@ const LOG_TABLES_MIN: u64 = 4;
 /// More tables of a log shall not lie on top of each other: each is a source of scans.
 const DEPTH_MAX: usize = 2;
 /// Tables of the next level that a slice may rewrite.
-const SLICE_TABLES_MAX: usize = 25;
+pub(crate) const SLICE_TABLES_MAX: usize = 25;
 /// Tables that change their place at once: each time costs a sync of the manifest.
 const MOVED_MAX: usize = 64;
 /// Neighbours go along that bring so much for what they cost, in percent of the best.
@@ -45,6 +48,8 @@ pub(crate) struct Sliced {
     leveled: Leveled,
     /// By level.
     turns: [Turns; LEVELS],
+    /// Levels whose logs are to be merged by a slice, for the sake of reads. Until that slice begins.
+    logs_spent: BTreeSet<Level>,
 }
 
 /// What may be done next.
@@ -61,7 +66,12 @@ enum Work {
 
 impl Sliced {
     pub(crate) fn new(settings: LeveledSettings) -> Self {
-        Sliced { settings, leveled: Leveled::new(settings), turns: Default::default() }
+        Sliced {
+            settings,
+            leveled: Leveled::new(settings),
+            turns: Default::default(),
+            logs_spent: BTreeSet::new(),
+        }
     }
 
     /// What is past its limit, the worst first.
@@ -108,17 +118,32 @@ impl Sliced {
         ends.into_iter().for_each(|(first, last)| self.turns[level.index()].take(first, last));
         Some(plan)
     }
+
+    /// Where reads have paid for it, a slice that neither the log's size nor its depth asks for.
+    fn pick_for_reads(&mut self, view: &PickView<'_>) -> Option<Plan> {
+        self.logs_spent.retain(|level| !view.version.slot(log_of(*level)).is_empty());
+        let table_bytes = self.settings.table_bytes;
+        let slice = |level: &Level| Some((*level, best_slice(view, *level, table_bytes)?));
+        let (level, plan) = self.logs_spent.iter().find_map(slice)?;
+        self.logs_spent.remove(&level);
+        Some(plan)
+    }
 }
 
 impl CompactionPolicy for Sliced {
     fn pick(&mut self, view: &PickView<'_>) -> Option<Plan> {
         let work = self.work(view);
         let pressing = work.into_iter().find_map(|work| self.plan(view, work));
-        pressing.or_else(|| self.leveled.pick_for_others(view))
+        pressing
+            .or_else(|| self.leveled.pick_for_others(view))
+            .or_else(|| self.pick_for_reads(view))
     }
 
     fn observe(&mut self, event: PolicyEvent) {
-        self.leveled.observe(event);
+        match event {
+            PolicyEvent::LogPaid { level } => drop(self.logs_spent.insert(level)),
+            _ => self.leveled.observe(event),
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::db::background::away::Entrance;
 use crate::db::background::bell::Bell;
 use crate::db::background::seat::Seat;
 use crate::db::options::{Background, Options};
+use crate::db::read::log_bills::LogBills;
 use crate::db::read::snapshot::SnapshotList;
 use crate::db::settings::Settings;
 use crate::db::state::{Floor, State};
@@ -59,6 +60,8 @@ pub(crate) struct Core {
     pub(crate) backlog: Backlog,
     /// How often keys were written lately, if the policy asks.
     pub(crate) hot_map: Option<Mutex<HotMap>>,
+    /// What reads have paid for logs, if the policy merges for their sake.
+    pub(crate) log_bills: Option<LogBills>,
     /// Whether the manifest has how hot tables are, which LevelDB does not read.
     pub(crate) tells_hotness: AtomicBool,
     /// Merges that run.

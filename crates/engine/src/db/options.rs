@@ -89,7 +89,8 @@ pub struct Options {
     pub seek_compaction: bool,
     /// Merge level 0 once scans have paid more for its tables, each of which they visit, than merging them costs: at
     /// most once for each flush, and never on account of gets. Where large tables wait for more of them
-    /// ([`level0`](Self::level0)), a few scans will do. Default: true.
+    /// ([`level0`](Self::level0)), a few scans will do. With [`Compaction::Sliced`] the same goes for logs beside levels, slice by
+    /// slice, and for gets, which ask each table of a log over their key. Default: true.
     pub scan_compaction: bool,
     /// Tables in level 0 at which it is compacted, writes are slowed, and writes stop. Each holds a write buffer, on
     /// disk half of it. The more may wait, the more writes a burst may bring before it is slowed down, and the less is

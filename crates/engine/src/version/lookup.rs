@@ -10,9 +10,9 @@ use crate::base::slot::Slot;
 use crate::format::table::filter::FilterKey;
 use crate::format::table::{GetOptions, Table};
 use crate::store::table_cache::TableCache;
-use crate::version::Version;
 use crate::version::candidates::{Candidate, Candidates};
 use crate::version::table_meta::TableMeta;
+use crate::version::{Tables, Version};
 
 /// What a read asks for: a user key, and the internal key at which its search starts.
 pub(crate) struct Target<'a> {
@@ -25,6 +25,12 @@ impl<'a> Target<'a> {
     #[inline]
     pub(crate) fn new(user: &'a [u8], seek: &'a [u8]) -> Self {
         Target { user, seek, filter: FilterKey::new(user) }
+    }
+
+    /// What filters know the key by; any other order of bits would do as well for a sample of keys.
+    #[inline]
+    pub(crate) fn filter_hash(&self) -> u32 {
+        self.filter.hash()
     }
 }
 
@@ -85,8 +91,16 @@ impl Lookup<'_> {
         version: &Version,
         target: &Target<'_>,
     ) -> usize {
-        let slots = version.filled_slots();
-        let candidates = slots.flat_map(|of_slot| Candidates::of(order, of_slot, target));
+        version.filled_slots().map(|of_slot| Self::tables_within(order, of_slot, target)).sum()
+    }
+
+    /// How many tables of a slot do.
+    pub(crate) fn tables_within(
+        order: &InternalOrder,
+        of_slot: (Slot, &Tables),
+        target: &Target<'_>,
+    ) -> usize {
+        let candidates = Candidates::of(order, of_slot, target);
         candidates.filter(|candidate| candidate.covers(order, target)).count()
     }
 

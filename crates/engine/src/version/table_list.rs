@@ -22,14 +22,9 @@ pub(crate) struct TableList {
     /// Of an SST log: the same as sorted runs, and by key. Made by the first who asks.
     runs: OnceLock<Vec<Arc<Run>>>,
     strata: OnceLock<Strata>,
-    scans: Scans,
-}
-
-/// What scans have paid for tables that lie on top of each other.
-#[derive(Default)]
-struct Scans {
+    /// By scans of all tables of level 0.
     visits: AtomicU64,
-    /// So many visits cost what merging the tables would. Set by the first scan.
+    /// So many visits cost what merging the tables would. Set by the first of them.
     worth: OnceLock<u64>,
 }
 
@@ -85,11 +80,15 @@ impl TableList {
     /// Counts a scan that visits all tables. True once: when scans have paid about what it would cost to merge so many
     /// bytes, that is what a merge would have spared them.
     pub(crate) fn note_scan(&self, merge_bytes: impl FnOnce() -> u64) -> bool {
-        let worth = || (merge_bytes() / MERGED_PER_VISIT).max(VISITS_MIN);
-        let worth = *self.scans.worth.get_or_init(worth);
+        let worth = self.worth(merge_bytes);
         let visits = self.tables.len() as u64;
-        let before = self.scans.visits.fetch_add(visits, Relaxed);
+        let before = self.visits.fetch_add(visits, Relaxed);
         before < worth && before + visits >= worth
+    }
+
+    /// How many visits by scans cost what it does to merge so many bytes, which are asked for once.
+    pub(crate) fn worth(&self, merge_bytes: impl FnOnce() -> u64) -> u64 {
+        *self.worth.get_or_init(|| (merge_bytes() / MERGED_PER_VISIT).max(VISITS_MIN))
     }
 
     /// Tables before the range end before the target, those behind it do not; those within have to be looked at.

@@ -107,6 +107,37 @@ fn what_logs_hold_is_read_and_survives() {
     }
 }
 
+/// Scans and gets pay for each table of a log that they go through. When they have paid what it costs to merge some of it,
+/// that is done, until there is none.
+#[test]
+fn logs_are_merged_for_those_who_read() {
+    for wanted in [true, false] {
+        let env = Env::memory();
+        let options = Options { scan_compaction: wanted, ..options(&env, Compaction::Sliced) };
+        let db = Db::open("db", options).unwrap();
+        let mut model = Map::new();
+        fill(&db, &mut model, 0..20_000);
+        let gets = || (0..KEYS * 40).for_each(|number| drop(db.get(key(number)).unwrap()));
+        let scans = || (0..2_000).for_each(|number| db.iter().unwrap().seek(key(number)).unwrap());
+        // How often reads had to come until something was merged.
+        let merges_after = |reads: &dyn Fn()| {
+            let merged = || db.metrics().compaction_bytes_written;
+            let before = merged();
+            (1..=20).find(|_| {
+                reads();
+                work_off(&db);
+                merged() > before
+            })
+        };
+        assert_eq!(merges_after(&gets).is_some(), wanted);
+        assert_eq!(merges_after(&scans).is_some(), wanted);
+        while wanted && merges_after(&scans).is_some() {}
+        assert_eq!(logged(&db) == 0, wanted);
+        assert_eq!(merges_after(&gets), None, "nothing is left to pay for");
+        check(&db, &model);
+    }
+}
+
 /// Another policy at each open: each goes on with what the others have left.
 #[test]
 fn policies_take_turns_on_one_database() {

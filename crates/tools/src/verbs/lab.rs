@@ -57,6 +57,9 @@ struct L2smArgs {
     /// Megabytes that the disk writes in a second [default: what it does]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     disk: Option<u64>,
+    /// What updates leave in logs stays there, however much is read
+    #[arg(long)]
+    keep_logs: bool,
     /// LevelDB itself beside the ways, whose levels are as large as its own: 10, 100, 1,000 MiB
     #[arg(long, conflicts_with = "disk")]
     beside_leveldb: bool,
@@ -152,6 +155,7 @@ fn plan(args: &L2smArgs, law: Law, run: u64) -> Plan {
         updates_per_second: args.rate.filter(|rate| *rate > 0),
         value_bytes: args.value_bytes,
         disk_bytes_per_second: args.disk.map(|megabytes| megabytes * 1_000_000),
+        reads_merge: !args.keep_logs,
         reads: u64::from(records).min(500_000),
         seed: args.seed + run,
     }

@@ -24,6 +24,7 @@ use crate::db::core::Core;
 use crate::db::open::files::{Files, check_logs, check_tables};
 use crate::db::open::wal_replay::{ReplaySettings, WalReplay};
 use crate::db::options::{Background, Options};
+use crate::db::read::log_bills::LogBills;
 use crate::db::read::snapshot::SnapshotList;
 use crate::db::settings::Settings;
 use crate::db::state::{Floor, Logged, State};
@@ -234,6 +235,8 @@ pub(crate) fn assemble(
         backlog: Backlog::default(),
         hot_map: (options.compaction == Compaction::L2sm)
             .then(|| Mutex::new(Rank::Leaf, HotMap::new())),
+        log_bills: (options.compaction == Compaction::Sliced && settings.scan_compaction)
+            .then(LogBills::default),
         tells_hotness: AtomicBool::new(options.compaction == Compaction::L2sm),
         merges: AtomicU64::new(0),
         seat: Seat::default(),

@@ -38,6 +38,7 @@ impl Core {
         };
         let target = Target::new(key, seek.as_bytes());
         let answer = lookup.get(&pinned.version, &target, found)?;
+        self.bill_get(&pinned, &target);
         if let Some((slot, table)) = answer.wasted {
             self.charge_seek(slot, table);
         }

@@ -2,5 +2,6 @@
 
 pub(crate) mod get;
 pub(crate) mod iterator;
+pub(crate) mod log_bills;
 pub(crate) mod sampling;
 pub(crate) mod snapshot;

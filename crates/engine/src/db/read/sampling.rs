@@ -1,7 +1,8 @@
 //! What reads tell the policy.
 //!
 //! Scans pay for each table of level 0; when they have paid enough, it is merged:
-//! [`Options::scan_compaction`](crate::Options::scan_compaction).
+//! [`Options::scan_compaction`](crate::Options::scan_compaction). What reads pay for logs is [another
+//! matter](crate::db::read::log_bills).
 //!
 //! Seek compaction: reads that go through more tables than one charge the first of
 //! them, and a table charged often enough is named to the policy. Only with
@@ -63,6 +64,7 @@ impl Core {
     /// A scan begins: it visits every table of level 0. When scans have done that for long enough, the tables are merged.
     #[inline]
     pub(crate) fn note_scan(&self, pinned: &SuperVersion) {
+        self.bill_scan(pinned);
         let level0 = pinned.version.shared_slot(Slot::L0);
         let Some(newest) = level0.first().filter(|_| self.settings.scan_compaction) else { return };
         let bytes = || {
