@@ -18,6 +18,7 @@ mod options;
 mod retry;
 mod slow;
 mod trouble;
+mod trust;
 mod wire;
 
 pub use bucket::S3Bucket;

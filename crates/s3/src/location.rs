@@ -13,10 +13,11 @@ use url::Url;
 use crate::client::{Backend, Deletes};
 use crate::options::Options;
 use crate::trouble::short;
+use crate::trust;
 use crate::wire::{Connector, Link, is_loopback};
 
 /// What the environment may say, under the names that AWS's own tools know.
-const VARIABLES: [&str; 13] = [
+const VARIABLES: [&str; 14] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
@@ -30,6 +31,7 @@ const VARIABLES: [&str; 13] = [
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     "AWS_EC2_METADATA_DISABLED",
+    CA_BUNDLE,
 ];
 /// Those of them that nobody else may see.
 const SECRET: [&str; 3] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
@@ -40,6 +42,8 @@ const KEYS: [&str; 4] = [
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 ];
+/// A file with the certificates of the authorities to believe, instead of those of the system.
+const CA_BUNDLE: &str = "AWS_CA_BUNDLE";
 /// Where S3 is if nobody says.
 const REGION: &str = "us-east-1";
 /// The end of the names of buckets of S3 Express.
@@ -49,7 +53,8 @@ const EXPRESS: &str = "--x-s3";
 ///
 /// `s3://bucket/prefix?endpoint=https://host:port&region=eu-central-1`. What the URL leaves out comes from the environment
 /// (`AWS_ENDPOINT_URL`, `AWS_REGION`), and so do the keys (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
-/// `AWS_SESSION_TOKEN`, or the roles that AWS gives to machines, containers and pods). Further words of the query:
+/// `AWS_SESSION_TOKEN`, or the roles that AWS gives to machines, containers and pods). `AWS_CA_BUNDLE` may name a file with
+/// the certificates, in PEM form, of the only authorities to believe. Further words of the query:
 ///
 /// | word | meaning |
 /// | --- | --- |
@@ -171,6 +176,8 @@ impl Location {
         let endpoint = self.endpoint();
         self.check_keys(endpoint)?;
         let link = endpoint.map_or(Ok(Link::Tls), |endpoint| self.link(endpoint))?;
+        let authorities = self.said(CA_BUNDLE).filter(|_| link == Link::Tls);
+        let authorities = authorities.map(trust::authorities).transpose()?;
         let region = self.region();
         let is_express = self.bucket.ends_with(EXPRESS);
         let mut builder = AmazonS3Builder::new()
@@ -182,7 +189,11 @@ impl Location {
             .with_disable_bulk_delete(self.deletes == Deletes::OneByOne)
             // All trying again is ours (K1 of the client).
             .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
-            .with_http_connector(Connector { link, connections_max: options.requests_max });
+            .with_http_connector(Connector {
+                link,
+                connections_max: options.requests_max,
+                authorities,
+            });
         for (name, value) in &self.environment {
             let key = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>();
             if let Ok(key) = key

@@ -13,6 +13,7 @@ use object_store::client::{
     ClientOptions, HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     HttpResponseBody, HttpService,
 };
+use reqwest::Certificate;
 use url::{Host, Url};
 
 use crate::trouble::Reply;
@@ -31,6 +32,8 @@ const IDLE: Duration = Duration::from_secs(15);
 pub(crate) struct Connector {
     pub(crate) link: Link,
     pub(crate) connections_max: usize,
+    /// Believed instead of those of the system.
+    pub(crate) authorities: Option<Vec<Certificate>>,
 }
 
 /// What lies between the server and us.
@@ -56,7 +59,10 @@ impl HttpConnector for Connector {
             .retry(reqwest::retry::never())
             .user_agent(concat!("siltstone/", env!("CARGO_PKG_VERSION")));
         let builder = match self.link {
-            Link::Tls => builder.https_only(true),
+            Link::Tls => match &self.authorities {
+                Some(only) => builder.https_only(true).tls_certs_only(only.iter().cloned()),
+                None => builder.https_only(true),
+            },
             // Nothing is verified there, so no certificates are read.
             Link::Plain => builder.no_proxy().tls_certs_only([]),
         };
