@@ -13,6 +13,7 @@
 //! | [`room`] | lets copies go |
 //! | [`folder`] | whose folder it is |
 //! | [`notes`] | where tables of workers lie, before the bucket's log knows |
+//! | [`told`] | what all of it counts, as text |
 //! | [`handle`] | what those who compact elsewhere need |
 //! | [`open`] | brings all of it together |
 
@@ -28,6 +29,7 @@ mod room;
 mod shared;
 mod store;
 mod tables;
+mod told;
 
 #[cfg(test)]
 mod tests;

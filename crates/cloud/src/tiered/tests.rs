@@ -133,6 +133,13 @@ fn what_the_bucket_lacks_goes_there_when_the_folder_is_opened_again() {
     load(&db, 1);
     check(&db, 1);
     assert!(db.cloud_metrics().bytes_waiting > 0);
+    let property = |name| db.property(name).expect("it is one of ours, or the engine's");
+    assert_ne!(property("leveldb.cloud.unuploaded-bytes"), "0");
+    assert_eq!(property("leveldb.cloud.epoch"), "1");
+    assert!(property("leveldb.cloud.metrics").contains("\nfailures "));
+    assert!(property("leveldb.stats").contains("Compactions"));
+    assert_eq!(db.property("leveldb.cloud.nonsense"), None);
+    assert!(db.prometheus().contains("\nsiltstone_cloud_failures_total "));
     drop(db);
     world.bucket.mend_puts();
 
