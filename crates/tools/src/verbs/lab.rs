@@ -51,6 +51,9 @@ struct L2smArgs {
     /// Bytes of a value
     #[arg(long, value_name = "BYTES", default_value_t = 100)]
     value_bytes: usize,
+    /// Gets of each pass, and a twentieth as many scans [default: one of each record, 500,000 at most]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    reads: Option<u64>,
     /// Updates in a second, begun when it is their time [default: one after the other]
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     rate: Option<u64>,
@@ -156,7 +159,7 @@ fn plan(args: &L2smArgs, law: Law, run: u64) -> Plan {
         value_bytes: args.value_bytes,
         disk_bytes_per_second: args.disk.map(|megabytes| megabytes * 1_000_000),
         reads_merge: !args.keep_logs,
-        reads: u64::from(records).min(500_000),
+        reads: args.reads.unwrap_or(u64::from(records).min(500_000)),
         seed: args.seed + run,
     }
 }
