@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use siltstone::{FileSystem, Site};
+use siltstone::{FileSystem, Site, Threads};
 
+use super::fetch::{AT_ONCE, fetch};
 use super::piece::{Piece, Stream};
 use crate::bucket::{Condition, Purpose};
 use crate::error::{Error, Outcome};
-use crate::home::{Decision, Home, OBJECT_BYTES_MAX};
+use crate::home::{Decision, Home};
 use crate::names::{Epoch, Name, Token};
 
 /// What is in the bucket of the log, behind a fence.
@@ -69,18 +70,21 @@ impl Gathered {
 /// Writes the logs from `needed` on into a folder.
 pub(crate) fn restore(
     home: &Home,
+    threads: &dyn Threads,
     pieces: &[u64],
     (needed, fs, folder): (u64, &dyn FileSystem, &Path),
 ) -> siltstone::Result<()> {
     let mut logs: BTreeMap<u64, Vec<Gathered>> = BTreeMap::new();
-    for number in pieces {
-        let name = home.object(&Name::Wal(*number));
-        // Trimmed by the owner before, while it was listed.
-        let Some(object) = home.read(&name, Purpose::Wal, OBJECT_BYTES_MAX)? else { continue };
-        if let Piece::Log { stream, offset, body, .. } = Piece::decode(&name, &object.body)?
-            && stream.log >= needed
-        {
-            gather(&name, logs.entry(stream.log).or_default(), (stream, offset, &body))?;
+    for together in pieces.chunks(AT_ONCE) {
+        for (number, object) in together.iter().zip(fetch(home, threads, together)) {
+            // Trimmed by the owner before, while it was listed.
+            let Some(object) = object? else { continue };
+            let name = home.object(&Name::Wal(*number));
+            if let Piece::Log { stream, offset, body, .. } = Piece::decode(&name, &object.body)?
+                && stream.log >= needed
+            {
+                gather(&name, logs.entry(stream.log).or_default(), (stream, offset, &body))?;
+            }
         }
     }
     if !logs.is_empty() && needed > 0 {

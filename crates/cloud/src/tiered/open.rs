@@ -298,7 +298,7 @@ fn restore(
     if let Some(archived) = archived {
         let needed = oldest_log_of(&fold_edits(&replay.payloads)?)?.map_or(0, |log| log.0);
         let place = (needed, &*options.env.file_system, folder.path());
-        archive::restore(home, &archived.pieces, place)?;
+        archive::restore(home, &*options.env.threads, &archived.pieces, place)?;
     }
     restore_manifest(&options.env, folder.path(), &replay.payloads)
 }
