@@ -72,7 +72,17 @@ impl Figure {
 }
 
 /// The middle one of several runs.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+/// Median, p99, p99.9.
+pub fn quantiles(times: &[f64]) -> [f64; 3] {
+    let mut times = times.to_vec();
+    times.sort_by(f64::total_cmp);
+    [0.5, 0.99, 0.999].map(|quantile| {
+        let at = (times.len() as f64 * quantile) as usize;
+        times.get(at.min(times.len().saturating_sub(1))).copied().unwrap_or_default()
+    })
 }

@@ -7,10 +7,10 @@ mod stage;
 mod trouble;
 mod writes;
 
-pub use figure::{Figure, Unit, Wanted};
+pub use figure::{Figure, Unit, Wanted, median, quantiles};
 pub use reads::{reads, scans};
 pub use siltstone_s3::Profile;
-pub use stage::{Mode, Plan};
+pub use stage::{Dice, Machine, Mode, Opened, Plan, Stage, key};
 pub use trouble::brown_out;
 pub use writes::writes;
 

@@ -1,11 +1,12 @@
 //! What measurements stand on: a store in memory, slow by a profile, a bucket on it for each machine, and databases in each
-//! mode.
+//! mode. Programs that measure other engines stage theirs here, too, so that all meet the same store.
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use siltstone::{BloomFilter, Db, Env, Error, ErrorKind, FilterPolicy, Options, Result};
 use siltstone_cloud::{
@@ -70,21 +71,22 @@ impl Mode {
 }
 
 /// A store that machines share.
-pub(crate) struct Stage {
+pub struct Stage {
     store: Arc<InMemory>,
     plan: Plan,
     faults: Faults,
 }
 
-/// A machine: a folder, and its way to the store.
-pub(crate) struct Machine {
+/// A machine: a folder, and its way to the store. The folder goes with it.
+pub struct Machine {
     pub(crate) bucket: Arc<S3Bucket>,
     pub(crate) home: Home,
     pub(crate) folder: PathBuf,
 }
 
 impl Stage {
-    pub(crate) fn new(plan: &Plan) -> Self {
+    /// An empty store.
+    pub fn new(plan: &Plan) -> Self {
         Stage { store: Arc::new(InMemory::new()), plan: plan.clone(), faults: Faults::default() }
     }
 
@@ -92,12 +94,31 @@ impl Stage {
         Stage { faults, ..self }
     }
 
+    /// Another store, with what this one holds now: what is left when a machine is lost at this moment.
+    pub fn as_of_now(&self) -> Self {
+        let (plan, faults) = (self.plan.clone(), self.faults.clone());
+        Stage { store: Arc::new(self.store.fork()), plan, faults }
+    }
+
+    /// A way to the store, as slow as planned, its times drawn from the beginning. For other engines as for ours.
+    pub fn way(&self) -> SlowStore {
+        let Plan { profile, seed, .. } = self.plan;
+        SlowStore::new(self.store.clone(), profile, self.faults.clone(), seed)
+    }
+
     /// A new machine, with an empty folder and counts of its own.
     pub(crate) fn machine(&self, name: &str) -> Result<Machine> {
-        let Plan { profile, seed, .. } = self.plan;
-        let slow = SlowStore::new(self.store.clone(), profile, self.faults.clone(), seed);
-        let options = BucketOptions { seed: Some(seed), ..BucketOptions::default() };
-        let bucket = S3Bucket::over(Arc::new(slow), "", options).map_err(wrong)?;
+        self.machine_by(Arc::new(self.way()), name)
+    }
+
+    /// A new machine, with an empty folder and a way to the store that somebody wrapped.
+    ///
+    /// # Errors
+    ///
+    /// If its bucket cannot be made.
+    pub fn machine_by(&self, way: Arc<dyn ObjectStore>, name: &str) -> Result<Machine> {
+        let options = BucketOptions { seed: Some(self.plan.seed), ..BucketOptions::default() };
+        let bucket = S3Bucket::over(way, "", options).map_err(wrong)?;
         let bucket = Arc::new(bucket);
         let root = Root::new("db").map_err(wrong)?;
         let home = Home::new(bucket.clone(), root, Env::posix().clock);
@@ -110,7 +131,11 @@ impl Stage {
 
 impl Machine {
     /// Opens the database; [`Mode::Local`] knows no bucket.
-    pub(crate) fn open(&self, mode: Mode, local: LocalCopies) -> Result<Opened> {
+    ///
+    /// # Errors
+    ///
+    /// Whatever a database meets.
+    pub fn open(&self, mode: Mode, local: LocalCopies) -> Result<Opened> {
         let filter = Some(Arc::new(BloomFilter::new(10)) as Arc<dyn FilterPolicy>);
         let options = Options {
             create_if_missing: true,
@@ -153,8 +178,10 @@ fn wrong(error: impl std::fmt::Display) -> Error {
 }
 
 /// An open database, wherever it is.
-pub(crate) enum Opened {
+pub enum Opened {
+    /// In a folder.
     Here(Db),
+    /// In the bucket.
     There(CloudDb),
 }
 
@@ -170,7 +197,12 @@ impl std::ops::Deref for Opened {
 }
 
 impl Opened {
-    pub(crate) fn close(self) -> Result<()> {
+    /// Closes it, with all in the bucket that belongs there.
+    ///
+    /// # Errors
+    ///
+    /// Whatever a database meets.
+    pub fn close(self) -> Result<()> {
         match self {
             Opened::Here(db) => db.close(),
             Opened::There(db) => db.close(),
@@ -179,21 +211,23 @@ impl Opened {
 }
 
 /// Random numbers by seed (SplitMix64).
-pub(crate) struct Dice(pub(crate) u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    pub(crate) fn next(&mut self) -> u64 {
+    fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
 
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    /// One of `bound` numbers from 0 on.
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }
 
-    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+    /// Bytes that cannot be compressed.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             let random = self.next().to_le_bytes();
             chunk.copy_from_slice(&random[..chunk.len()]);
@@ -202,6 +236,6 @@ impl Dice {
 }
 
 /// As LevelDB's benchmark has them: 16 digits.
-pub(crate) fn key(number: u64) -> String {
+pub fn key(number: u64) -> String {
     format!("{number:016}")
 }
