@@ -7,7 +7,7 @@ use siltstone::Result;
 use siltstone_cloud::{Bucket, Call, LocalCopies, Part, Purpose};
 use siltstone_s3::{Snapshot, Verb};
 
-use crate::figure::{Figure, Unit, Wanted, median};
+use crate::figure::{Figure, Unit, Wanted, median, quantile};
 use crate::stage::{Dice, Machine, Mode, Opened, Plan, Stage, key};
 
 const GETS: u64 = 200;
@@ -166,12 +166,7 @@ fn time_gets(db: &Opened, keys: &[u64]) -> Result<Vec<f64>> {
 
 /// Median, p99, p99.9.
 fn quantiles(times: &[f64]) -> [f64; 3] {
-    let mut times = times.to_vec();
-    times.sort_by(f64::total_cmp);
-    [0.5, 0.99, 0.999].map(|quantile| {
-        let at = (times.len() as f64 * quantile) as usize;
-        times.get(at.min(times.len().saturating_sub(1))).copied().unwrap_or_default()
-    })
+    [0.5, 0.99, 0.999].map(|share| quantile(times, share))
 }
 
 fn scan(db: &Opened, from: u64, len: u64) -> Result<u64> {
