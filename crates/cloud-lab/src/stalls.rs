@@ -221,9 +221,12 @@ fn compare(pace: Pace, [local, worker]: [&[Outcome]; 2], tell: &mut dyn FnMut(Fi
     let p99 = |outcomes: &[Outcome]| of(outcomes, |outcome| outcome.timeline.while_merging(0.99));
     let what = format!("{}: p99 while merges run, worker to local", pace.name());
     let figure = Figure::new("M4", what, p99(worker) / p99(local).max(1e-3), Unit::Ratio);
-    // With one processor for both there is nothing to be gained.
-    let have_two = processors::count() > 1;
-    tell(if have_two { figure.wanted(Wanted::AtMost(0.7)) } else { figure });
+    let elsewhere = of(worker, |outcome| outcome.elsewhere as f64);
+    let merges = of(worker, |outcome| outcome.merges as f64);
+    // With one processor for both there is nothing to be gained; and where most merges came home, it is not a worker that is
+    // beside the folder.
+    let tells_of_workers = processors::count() > 1 && elsewhere > merges / 2.0;
+    tell(if tells_of_workers { figure.wanted(Wanted::AtMost(0.7)) } else { figure });
 }
 
 fn micros(time: Duration) -> f64 {
