@@ -79,10 +79,41 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 
 /// Median, p99, p99.9.
 pub fn quantiles(times: &[f64]) -> [f64; 3] {
-    let mut times = times.to_vec();
-    times.sort_by(f64::total_cmp);
-    [0.5, 0.99, 0.999].map(|quantile| {
-        let at = (times.len() as f64 * quantile) as usize;
-        times.get(at.min(times.len().saturating_sub(1))).copied().unwrap_or_default()
-    })
+    [0.5, 0.99, 0.999].map(|share| quantile(times, share))
+}
+
+/// The value below which that share of all is.
+pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let at = (values.len() as f64 * share) as usize;
+    values.get(at.min(values.len().saturating_sub(1))).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_of_sorted_values() {
+        let values: Vec<f64> = (0..200).rev().map(f64::from).collect();
+        assert_eq!(
+            [0.0, 0.5, 0.99, 1.0].map(|share| quantile(&values, share)),
+            [0.0, 100.0, 198.0, 199.0]
+        );
+        assert_eq!(quantile(&[7.0], 0.99), 7.0);
+        assert_eq!(quantile(&[], 0.5), 0.0);
+    }
+
+    #[test]
+    fn bounds_are_met_from_their_side() {
+        let figure = |value| Figure::new("M0", "it", value, Unit::Ratio);
+        assert!(figure(5.0).is_met(), "nothing was wanted");
+        for (value, at_most, at_least) in
+            [(0.9, true, false), (1.0, true, true), (1.1, false, true)]
+        {
+            assert_eq!(figure(value).wanted(Wanted::AtMost(1.0)).is_met(), at_most);
+            assert_eq!(figure(value).wanted(Wanted::AtLeast(1.0)).is_met(), at_least);
+        }
+    }
 }

@@ -1,16 +1,24 @@
 //! What databases in a bucket do, and what that costs: each measurement is one call, returns its figures, and has beside
 //! each what was wanted of it. Stores are in memory, and as slow as a [`Profile`] says, by seed.
 
+mod crew;
 mod figure;
+mod merges;
+mod processors;
 mod reads;
+mod replicas;
 mod stage;
+mod stalls;
 mod trouble;
 mod writes;
 
 pub use figure::{Figure, Unit, Wanted, median, quantiles};
+pub use merges::merges;
 pub use reads::{reads, scans};
+pub use replicas::replicas;
 pub use siltstone_s3::Profile;
 pub use stage::{Dice, Machine, Mode, Opened, Plan, Stage, key};
+pub use stalls::stalls;
 pub use trouble::brown_out;
 pub use writes::writes;
 

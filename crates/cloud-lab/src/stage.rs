@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
-use siltstone::{BloomFilter, Db, Env, Error, ErrorKind, FilterPolicy, Options, Result};
+use siltstone::{
+    BloomFilter, Db, Env, Error, ErrorKind, EventListener, FilterPolicy, Options, Result,
+};
 use siltstone_cloud::{
-    CacheOptions, CloudDb, CloudOptions, ExtentCache, Home, LocalCopies, LogArchive, RemoteOptions,
-    Root, sized_for_buckets,
+    CacheOptions, CloudDb, CloudOptions, ExtentCache, Home, LocalCopies, LogArchive, Prepare,
+    RemoteOptions, Root, sized_for_buckets,
 };
 use siltstone_s3::{Faults, Options as BucketOptions, Profile, S3Bucket, SlowStore};
 
@@ -32,6 +34,13 @@ pub struct Plan {
     pub folder: PathBuf,
     /// Where random numbers begin.
     pub seed: u64,
+}
+
+impl Plan {
+    /// Bytes of all entries.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.records * (key(0).len() + self.value_bytes) as u64
+    }
 }
 
 /// Where a database has what.
@@ -70,6 +79,35 @@ impl Mode {
     }
 }
 
+/// How large what a database is made of gets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) write_buffer: u64,
+    pub(crate) table: u64,
+    pub(crate) level1: u64,
+    /// Of each deeper level to the one before.
+    pub(crate) growth: u64,
+}
+
+impl Sizes {
+    /// So that there is as much to flush and to merge for few entries as for many: the sizes of a bucket, in proportion, for
+    /// a database that flushes so many times while it is filled.
+    pub(crate) fn of(plan: &Plan, flushes: u64) -> Self {
+        let write_buffer = (plan.bytes() / flushes).clamp(16 << 10, 16 << 20);
+        Sizes { write_buffer, table: write_buffer * 2, level1: write_buffer * 4, growth: 10 }
+    }
+}
+
+/// What one measurement has a database do, and others do not.
+#[derive(Clone, Default)]
+pub(crate) struct Extras {
+    /// Other sizes than those that suit a bucket.
+    pub(crate) sizes: Option<Sizes>,
+    pub(crate) listener: Option<Arc<dyn EventListener>>,
+    /// For databases in a bucket.
+    pub(crate) prepare: Option<Prepare>,
+}
+
 /// A store that machines share.
 pub struct Stage {
     store: Arc<InMemory>,
@@ -92,6 +130,10 @@ impl Stage {
 
     pub(crate) fn with_faults(self, faults: Faults) -> Self {
         Stage { faults, ..self }
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// Another store, with what this one holds now: what is left when a machine is lost at this moment.
@@ -136,25 +178,29 @@ impl Machine {
     ///
     /// Whatever a database meets.
     pub fn open(&self, mode: Mode, local: LocalCopies) -> Result<Opened> {
-        let filter = Some(Arc::new(BloomFilter::new(10)) as Arc<dyn FilterPolicy>);
-        let options = Options {
-            create_if_missing: true,
-            info_log: false,
-            filter_policy: filter,
-            ..Options::default()
-        };
-        let options = sized_for_buckets(options);
+        self.open_with(mode, local, Extras::default())
+    }
+
+    pub(crate) fn open_with(
+        &self,
+        mode: Mode,
+        local: LocalCopies,
+        extras: Extras,
+    ) -> Result<Opened> {
+        let listeners = extras.listener.into_iter().collect();
+        let options = Options { listeners, ..engine(extras.sizes) };
         if mode == Mode::Local {
             return Db::open(&self.folder, options).map(Opened::Here);
         }
         let reads = self.reads(&options)?;
         let cloud = CloudOptions::default().with_log(mode.log()).with_local(local);
-        let cloud = cloud.with_reads(reads);
+        let mut cloud = cloud.with_reads(reads);
+        cloud.prepare = extras.prepare;
         CloudDb::open(&self.home, &self.folder, options, cloud).map(Opened::There)
     }
 
     /// With a cache that holds all, beside the folder.
-    fn reads(&self, options: &Options) -> Result<RemoteOptions> {
+    pub(crate) fn reads(&self, options: &Options) -> Result<RemoteOptions> {
         let (env, folder) = (&options.env, self.folder.join("cache"));
         let cache = ExtentCache::open(env, &folder, CacheOptions::new(CACHE_BYTES))?;
         let threads = Some(Arc::clone(&env.threads));
@@ -173,7 +219,28 @@ fn remove(folder: &PathBuf) {
     let _ = fs::remove_dir_all(folder);
 }
 
-fn wrong(error: impl std::fmt::Display) -> Error {
+/// As all databases here are opened.
+pub(crate) fn engine(sizes: Option<Sizes>) -> Options {
+    let filter = Some(Arc::new(BloomFilter::new(10)) as Arc<dyn FilterPolicy>);
+    let options = Options {
+        create_if_missing: true,
+        info_log: false,
+        filter_policy: filter,
+        ..Options::default()
+    };
+    let Some(sizes) = sizes else { return sized_for_buckets(options) };
+    let in_memory = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    Options {
+        write_buffer_size: in_memory(sizes.write_buffer),
+        max_file_size: in_memory(sizes.table),
+        level1_bytes: sizes.level1,
+        level_growth: sizes.growth,
+        unclamped: true,
+        ..options
+    }
+}
+
+pub(crate) fn wrong(error: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidArgument, error.to_string())
 }
 
@@ -238,4 +305,33 @@ impl Dice {
 /// As LevelDB's benchmark has them: 16 digits.
 pub fn key(number: u64) -> String {
     format!("{number:016}")
+}
+
+/// For tests: little, on a store that takes no time, in a folder that is removed with it.
+#[cfg(test)]
+pub(crate) struct Small(Plan);
+
+#[cfg(test)]
+pub(crate) fn small(name: &str) -> Small {
+    let folder = format!("siltstone-cloud-lab-test-{name}-{}", std::process::id());
+    let folder = std::env::temp_dir().join(folder);
+    fs::create_dir_all(&folder).unwrap();
+    let profile = Profile::ZERO;
+    Small(Plan { profile, records: 4_000, value_bytes: 100, runs: 1, folder, seed: 42 })
+}
+
+#[cfg(test)]
+impl std::ops::Deref for Small {
+    type Target = Plan;
+
+    fn deref(&self) -> &Plan {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+impl Drop for Small {
+    fn drop(&mut self) {
+        remove(&self.0.folder);
+    }
 }

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use siltstone_cloud_lab::{Figure, Plan, Profile, Wanted, brown_out, reads, scans, writes};
+use siltstone_cloud_lab::{
+    Figure, Plan, Profile, Wanted, brown_out, merges, reads, replicas, scans, stalls, writes,
+};
 
 use crate::errors::{Exit, Outcome};
 use crate::output::{Cell, Context, Record};
 use crate::sizes::parse_count;
 
-/// Databases in a bucket, on a store as slow as one likes: writes, reads, scans, trouble
+/// Databases in a bucket, on a store as slow as one likes: writes, reads, scans, merges, replicas, trouble
 #[derive(Args, Debug)]
 pub(super) struct CloudArgs {
     /// One measurement alone [default: each in turn]
@@ -28,7 +30,7 @@ pub(super) struct CloudArgs {
     /// How long the store is in trouble, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     trouble: u64,
-    /// Each figure of writes is the median of so many runs, taken in turn
+    /// Each figure of writes, stalls and merges is the median of so many runs, taken in turn
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=99))]
     runs: u64,
     /// Where random numbers begin
@@ -41,9 +43,19 @@ pub(super) struct CloudArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Measure {
+    /// Fills in order and at random, in each mode
     Writes,
+    /// Gets, cold and warm
     Reads,
+    /// Scans, short and long
     Scans,
+    /// Writes while merges run, here or at a worker
+    Stalls,
+    /// Merges at one worker and at two
+    Merges,
+    /// Replicas that follow
+    Replicas,
+    /// Writes while the store is in trouble
     Trouble,
 }
 
@@ -75,6 +87,15 @@ pub(super) fn cloud(args: &CloudArgs, context: &Context) -> Outcome {
     }
     if is_wanted(Measure::Scans) {
         scans(&plan, &mut tell)?;
+    }
+    if is_wanted(Measure::Stalls) {
+        stalls(&plan, &mut tell)?;
+    }
+    if is_wanted(Measure::Merges) {
+        merges(&plan, &mut tell)?;
+    }
+    if is_wanted(Measure::Replicas) {
+        replicas(&plan, &mut tell)?;
     }
     if is_wanted(Measure::Trouble) {
         brown_out(&plan, (FAILING, Duration::from_secs(args.trouble)), &mut tell)?;

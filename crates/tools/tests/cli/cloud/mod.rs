@@ -4,6 +4,7 @@
 mod care;
 mod damage;
 pub(crate) mod database;
+mod lab;
 mod looks;
 mod real;
 mod refusals;

@@ -1,0 +1,182 @@
+//! M8: how fast workers merge, one and two of them, and how soon one begins with a job.
+
+use std::time::{Duration, Instant};
+
+use siltstone::Result;
+use siltstone_cloud::LocalCopies;
+
+use crate::crew::{Client, Crew, Workers};
+use crate::figure::{Figure, Unit, Wanted, median, quantile};
+use crate::processors;
+use crate::stage::{Dice, Extras, Mode, Opened, Plan, Sizes, Stage, key, wrong};
+
+/// Jobs one after the other, none of which waits for another.
+const JOBS: u64 = 200;
+/// Tables of a database: of half of them there is one job each.
+const TABLES: u64 = 64;
+const WITHIN: Duration = Duration::from_secs(120);
+
+/// Merges at workers: jobs one by one, and many at once for one and for two workers.
+///
+/// # Errors
+///
+/// Whatever a database meets.
+pub fn merges(plan: &Plan, tell: &mut dyn FnMut(Figure)) -> Result<()> {
+    pick_ups(plan, JOBS, tell)?;
+    let backlog = backlog(plan)?;
+    let mut rates = [Vec::new(), Vec::new()];
+    let mut last = [None, None];
+    for _ in 0..plan.runs {
+        for (number, count) in [1, 2].into_iter().enumerate() {
+            let outcome = work_off(&backlog, count)?;
+            rates[number].push(outcome.megabytes_per_second);
+            last[number] = Some(outcome);
+        }
+    }
+    let [one, two] = rates.map(median);
+    for (name, rate, outcome) in [("one worker", one, &last[0]), ("two workers", two, &last[1])] {
+        let what = |figure: &str| format!("{name}: {figure}");
+        tell(Figure::new("M8", what("merged"), rate, Unit::MegabytesPerSecond));
+        if let Some(outcome) = outcome {
+            tell(Figure::new("M8", what("jobs"), outcome.jobs as f64, Unit::Count));
+            let home = outcome.came_home as f64;
+            tell(Figure::new("M8", what("jobs that came home"), home, Unit::Count));
+        }
+    }
+    let what = "two workers to twice one";
+    let efficiency = Figure::new("M8", what, two / (2.0 * one).max(1e-9), Unit::Ratio);
+    // The database has one processor, and each worker must have one.
+    let are_enough = processors::count() > 2;
+    tell(if are_enough { efficiency.wanted(Wanted::AtLeast(0.85)) } else { efficiency });
+    Ok(())
+}
+
+/// How long a job takes from the database to a worker with nothing to do.
+fn pick_ups(plan: &Plan, jobs: u64, tell: &mut dyn FnMut(Figure)) -> Result<()> {
+    let stage = Stage::new(plan);
+    let crew = Crew::start(&stage, Workers { count: 1, slots: 1 })?;
+    let _kept = processors::keep_on(0);
+    let client = crew.client(plan.seed)?;
+    let machine = stage.machine("pick-ups")?;
+    let db = machine.open_with(Mode::Tiered, LocalCopies::All, extras(None, &client))?;
+    for round in 0..jobs {
+        // Over all keys, so that it meets the table that is there.
+        for end in [0, plan.records] {
+            db.put(key(end), round.to_le_bytes())?;
+        }
+        db.flush()?;
+        wait_for_bucket(&db)?;
+        db.compact_range(None, None)?;
+    }
+    db.close()?;
+    let times = crew.jobs().pick_ups();
+    tell(Figure::new("M8", "jobs one by one", times.len() as f64, Unit::Count));
+    let p50 = quantile(&times, 0.5);
+    tell(Figure::new("M8", "a free worker begins with a job: p50", p50, Unit::Micros));
+    let p99 = quantile(&times, 0.99);
+    let figure = Figure::new("M8", "a free worker begins with a job: p99", p99, Unit::Micros);
+    tell(figure.wanted(Wanted::AtMost(10_000.0)));
+    Ok(())
+}
+
+/// Settings for a database that gives its merges to a crew.
+fn extras(sizes: Option<Sizes>, client: &Client) -> Extras {
+    Extras { sizes, prepare: Some(client.prepare()), ..Extras::default() }
+}
+
+fn wait_for_bucket(db: &Opened) -> Result<()> {
+    match db {
+        Opened::There(db) => db.wait_for_bucket(WITHIN),
+        Opened::Here(_) => Ok(()),
+    }
+}
+
+/// Level 1 holds one table, and all else must go to level 2, which holds whatever comes.
+fn deep(plan: &Plan) -> Sizes {
+    let table = (plan.bytes() / TABLES).clamp(16 << 10, 16 << 20);
+    Sizes { write_buffer: table, table, level1: table, growth: 1_000 }
+}
+
+/// Level 1 holds whatever comes.
+fn shallow(plan: &Plan) -> Sizes {
+    let deep = deep(plan);
+    Sizes { write_buffer: (deep.table * 4).min(16 << 20), level1: 1 << 40, growth: 2, ..deep }
+}
+
+/// A store with a database whose level 1 lies over all of its level 2: each table there is a job, and they may run side by
+/// side.
+fn backlog(plan: &Plan) -> Result<Stage> {
+    let stage = Stage::new(plan);
+    let machine = stage.machine("backlog")?;
+    let (mut dice, mut value) = (Dice(plan.seed), vec![0; plan.value_bytes]);
+    for (sizes, records, is_random) in
+        [(deep(plan), plan.records, false), (shallow(plan), plan.records / 2, true)]
+    {
+        let extras = Extras { sizes: Some(sizes), ..Extras::default() };
+        let db = machine.open_with(Mode::Tiered, LocalCopies::All, extras)?;
+        for number in 0..records {
+            let number = if is_random { dice.below(plan.records) } else { number };
+            dice.fill(&mut value);
+            db.put(key(number), &value)?;
+        }
+        db.flush()?;
+        db.wait_for_background()?;
+        wait_for_bucket(&db)?;
+        db.close()?;
+    }
+    Ok(stage)
+}
+
+struct Outcome {
+    megabytes_per_second: f64,
+    jobs: usize,
+    came_home: u64,
+}
+
+/// Has so many workers merge the backlog, on another machine than the one that has left it.
+fn work_off(backlog: &Stage, count: usize) -> Result<Outcome> {
+    let stage = backlog.as_of_now();
+    let plan = stage.plan();
+    let crew = Crew::start(&stage, Workers { count, slots: 1 })?;
+    let _kept = processors::keep_on(0);
+    let client = crew.client(plan.seed)?;
+    let machine = stage.machine("merges")?;
+    let extras = extras(Some(deep(plan)), &client);
+    let db = machine.open_with(Mode::Tiered, LocalCopies::UpTo(0), extras)?;
+    db.wait_for_background()?;
+    let end = Instant::now();
+    let jobs = crew.jobs();
+    let since = jobs.since().ok_or_else(|| wrong("there are too few entries to merge any"))?;
+    let megabytes_per_second = jobs.bytes() as f64 / 1e6 / (end - since).as_secs_f64();
+    let came_home = db.metrics().merges_come_home;
+    let jobs = jobs.done();
+    db.close()?;
+    Ok(Outcome { megabytes_per_second, jobs, came_home })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::small;
+
+    #[test]
+    fn workers_merge_all_of_a_backlog() {
+        let plan = small("backlog");
+        let backlog = backlog(&plan).unwrap();
+        for workers in [1, 2] {
+            let outcome = work_off(&backlog, workers).unwrap();
+            assert!(outcome.jobs >= 4 && outcome.megabytes_per_second > 0.0, "{}", outcome.jobs);
+            assert_eq!(outcome.came_home, 0, "all of it was in the bucket");
+        }
+    }
+
+    #[test]
+    fn each_job_of_a_series_is_picked_up() {
+        let plan = small("pick-ups");
+        let mut figures = Vec::new();
+        pick_ups(&plan, 8, &mut |figure| figures.push(figure)).unwrap();
+        let values: Vec<f64> = figures.iter().map(|figure| figure.value).collect();
+        assert_eq!(values[0], 8.0, "{figures:?}");
+        assert!(0.0 < values[1] && values[1] <= values[2], "{figures:?}");
+    }
+}
