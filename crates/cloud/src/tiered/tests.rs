@@ -406,7 +406,8 @@ fn closing_ends_while_the_bucket_is_out_of_reach() {
     world.bucket.break_puts(Failure::Unavailable);
     let handle = Db::clone(&db);
     let writer = std::thread::spawn(move || {
-        (0..100_000_u32).try_for_each(|number| handle.put(key(number), [7; 100]))
+        // Without end: what waited for room goes on once the database closes, for as long as that takes.
+        (0..u32::MAX).try_for_each(|number| handle.put(key(number), [7; 100]))
     });
     while db.cloud_metrics().bytes_waiting < 20 << 10 {
         std::thread::yield_now();
