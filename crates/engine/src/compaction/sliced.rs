@@ -7,8 +7,8 @@
 //! *all* that the log holds of a range of keys ([`slice`]), so that it never has to take more for the sake of order.
 //!
 //! **What it costs.** Reads ask the log beside each level, and space: logs hold [`LOG_PERCENT`] of what the trees hold.
-//! Where reads have paid as much as a slice costs it is merged for their sake, so that a database that is only read comes to be as
-//! fast as one without logs ([`PolicyEvent::LogPaid`]).
+//! Where reads have paid as much as a slice costs it is merged for their sake, so that a database that is only read comes to have
+//! no logs ([`PolicyEvent::LogPaid`]).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -49,7 +49,7 @@ pub(crate) struct Sliced {
     /// By level.
     turns: [Turns; LEVELS],
     /// Levels whose logs are to be merged by a slice, for the sake of reads. Until that slice begins.
-    logs_spent: BTreeSet<Level>,
+    logs_paid: BTreeSet<Level>,
 }
 
 /// What may be done next.
@@ -70,7 +70,7 @@ impl Sliced {
             settings,
             leveled: Leveled::new(settings),
             turns: Default::default(),
-            logs_spent: BTreeSet::new(),
+            logs_paid: BTreeSet::new(),
         }
     }
 
@@ -121,11 +121,11 @@ impl Sliced {
 
     /// Where reads have paid for it, a slice that neither the log's size nor its depth asks for.
     fn pick_for_reads(&mut self, view: &PickView<'_>) -> Option<Plan> {
-        self.logs_spent.retain(|level| !view.version.slot(log_of(*level)).is_empty());
+        self.logs_paid.retain(|level| !view.version.slot(log_of(*level)).is_empty());
         let table_bytes = self.settings.table_bytes;
         let slice = |level: &Level| Some((*level, best_slice(view, *level, table_bytes)?));
-        let (level, plan) = self.logs_spent.iter().find_map(slice)?;
-        self.logs_spent.remove(&level);
+        let (level, plan) = self.logs_paid.iter().find_map(slice)?;
+        self.logs_paid.remove(&level);
         Some(plan)
     }
 }
@@ -141,7 +141,9 @@ impl CompactionPolicy for Sliced {
 
     fn observe(&mut self, event: PolicyEvent) {
         match event {
-            PolicyEvent::LogPaid { level } => drop(self.logs_spent.insert(level)),
+            PolicyEvent::LogPaid { level } => {
+                self.logs_paid.insert(level);
+            }
             _ => self.leveled.observe(event),
         }
     }

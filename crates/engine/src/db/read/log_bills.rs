@@ -2,8 +2,8 @@
 //!
 //! **Idea.** Each run of a log is one more source of a scan, and each table of a log over a key one more filter that a get
 //! asks. To merge the log would spare that, and costs writes. As who rents skis buys some once the rent has come to
-//! their price, a slice of the log is merged when reads have paid for it: whatever is read from now on, at most twice
-//! what would have been best was spent.
+//! their price, a slice of the log is merged when reads have paid for it: whatever is read from now on, about twice
+//! what would have been best was spent at most.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
