@@ -33,7 +33,8 @@ pub use grpc::{
     client::{BrokerPlace, OnDone, RemoteClient, Ticket},
     host::BrokerHost,
     security::{BrokerAddress, ClientSecurity, OnLost, ServerSecurity, TlsFiles, TransportError},
-    worker::{run_worker, termination},
+    termination::termination,
+    worker::run_worker,
 };
 pub use job::failure::{FailureCode, JobFailure};
 pub use job::id::{Attempt, JobId};

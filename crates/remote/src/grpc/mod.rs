@@ -9,6 +9,7 @@ pub(crate) mod host;
 mod link;
 pub(crate) mod security;
 mod service;
+pub(crate) mod termination;
 #[cfg(test)]
 mod tests;
 mod wire;

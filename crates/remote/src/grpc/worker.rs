@@ -49,23 +49,6 @@ pub async fn run_worker(
     Ok(())
 }
 
-/// Ready when the process is asked to end: by SIGTERM, or by Ctrl-C.
-pub async fn termination() {
-    let interrupted = tokio::signal::ctrl_c();
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = terminated.recv() => {}
-                _ = interrupted => {}
-            }
-            return;
-        }
-    }
-    let _ = interrupted.await;
-}
-
 /// From the connection and the runners. Unbounded, but each connection and each runner is one that waits its turn on the
 /// other side: there are as many messages as outputs and orders.
 enum Input {

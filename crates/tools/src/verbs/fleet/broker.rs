@@ -53,9 +53,10 @@ pub(crate) fn run(args: &BrokerArgs, context: &Context) -> Outcome {
             metrics::serve(address, text).await?;
         }
         let check = args.check;
+        let asked = termination();
         let stop = async move {
             if !check {
-                termination().await;
+                asked.await;
             }
         };
         if !args.check {

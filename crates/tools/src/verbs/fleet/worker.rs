@@ -66,13 +66,14 @@ pub(crate) fn run(args: &WorkerArgs, context: &Context) -> Outcome {
     if args.check {
         return Ok(Exit::Ok);
     }
-    context.note(format!("{} with {slots} slots, for {}", config.worker, args.broker));
     let ran = runtime()?.block_on(async {
+        let stop = termination();
+        context.note(format!("{} with {slots} slots, for {}", config.worker, args.broker));
         if let Some(metrics) = args.metrics {
             let text = move || std::future::ready(bucket.meter().prometheus());
             metrics::serve(metrics, text).await?;
         }
-        let ran = run_worker(config, address, Arc::new(runner), termination()).await;
+        let ran = run_worker(config, address, Arc::new(runner), stop).await;
         ran.map_err(|error| transport(&error))
     });
     ran?;
