@@ -54,6 +54,12 @@ pub use security::secret::Secret;
 pub use worker::event::WorkerConfig;
 pub use worker::runner::{JobRunner, RunContext};
 
+/// A broker, workers and wires in one process, for tests and measurements: to be killed, paused and cut.
+#[cfg(feature = "grpc")]
+pub mod loopback {
+    pub use crate::grpc::loopback::{Broker, Wire, Worker, address, runtime};
+}
+
 /// The state machines and what they say, for who brings a network of their own, or simulates one.
 pub mod machine {
     pub use crate::broker::event::{BrokerAction, BrokerEvent, CloseReason, SessionId};
