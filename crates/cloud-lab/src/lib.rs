@@ -2,6 +2,7 @@
 //! each what was wanted of it. Stores are in memory, and as slow as a [`Profile`] says, by seed.
 
 mod crew;
+mod faults;
 mod figure;
 mod merges;
 mod processors;
@@ -12,6 +13,7 @@ mod stalls;
 mod trouble;
 mod writes;
 
+pub use faults::faults;
 pub use figure::{Figure, Unit, Wanted, median, quantiles};
 pub use merges::merges;
 pub use reads::{reads, scans};
