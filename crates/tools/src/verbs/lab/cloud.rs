@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use siltstone_cloud_lab::{
-    Figure, Plan, Profile, Wanted, brown_out, merges, reads, replicas, scans, stalls, writes,
+    Figure, Plan, Profile, Wanted, brown_out, faults, merges, reads, replicas, scans, stalls,
+    writes,
 };
 
 use crate::errors::{Exit, Outcome};
 use crate::output::{Cell, Context, Record};
 use crate::sizes::parse_count;
 
-/// Databases in a bucket, on a store as slow as one likes: writes, reads, scans, merges, replicas, trouble
+/// Databases in a bucket, on a store as slow as one likes: writes, reads, scans, merges, faults, replicas, trouble
 #[derive(Args, Debug)]
 pub(super) struct CloudArgs {
     /// One measurement alone [default: each in turn]
@@ -30,7 +31,7 @@ pub(super) struct CloudArgs {
     /// How long the store is in trouble, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     trouble: u64,
-    /// Each figure of writes, stalls and merges is the median of so many runs, taken in turn
+    /// Each figure of writes, stalls, merges and faults is the median of so many runs, taken in turn
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=99))]
     runs: u64,
     /// Where random numbers begin
@@ -53,6 +54,8 @@ enum Measure {
     Stalls,
     /// Merges at one worker and at two
     Merges,
+    /// Merges while workers, wires, the broker or the database fail
+    Faults,
     /// Replicas that follow
     Replicas,
     /// Writes while the store is in trouble
@@ -93,6 +96,9 @@ pub(super) fn cloud(args: &CloudArgs, context: &Context) -> Outcome {
     }
     if is_wanted(Measure::Merges) {
         merges(&plan, &mut tell)?;
+    }
+    if is_wanted(Measure::Faults) {
+        faults(&plan, &mut tell)?;
     }
     if is_wanted(Measure::Replicas) {
         replicas(&plan, &mut tell)?;

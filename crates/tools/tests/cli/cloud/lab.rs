@@ -43,3 +43,16 @@ fn merges_are_measured_at_one_worker_and_two() {
     assert!((ratio - expected).abs() < 0.01 && ratio > 0.0, "{ratio} {expected}");
     assert_eq!(value(&rows, "two workers: jobs that came home"), 0.0);
 }
+
+#[test]
+fn faults_cost_no_keys() {
+    let rows = measured("faults");
+    assert!(rows.iter().all(|row| row["measurement"] == "M9"), "{rows:?}");
+    let sum = value(&rows, "contents as written: sum");
+    for fault in ["no fault", "worker killed", "broker restarted", "database killed and opened"] {
+        let of = |figure: &str| value(&rows, &format!("{fault}: {figure}"));
+        assert_eq!((of("keys lost, or with other values"), of("contents: sum")), (0.0, sum));
+        assert!(of("attempts") >= of("jobs") - of("merges that came home"), "{fault}: {rows:?}");
+        assert!(of("output files") > 0.0 && of("until all is merged") > 0.0, "{fault}: {rows:?}");
+    }
+}
