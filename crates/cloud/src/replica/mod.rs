@@ -250,8 +250,7 @@ impl Source<'_> {
         let pieces = archive::list(self.home)?;
         let needed = oldest_log_of(&fold_edits(edits)?)?.map_or(0, |log| log.0);
         let place = (needed, &*file_system, FOLDER.as_ref());
-        let threads = &*self.engine.env.threads;
-        let restored = archive::restore(self.home, threads, &pieces, place);
+        let restored = archive::restore(self.home, &pieces, place);
         if replay::fetch(self.home, state.version().next(), Purpose::Replica)?.is_some() {
             return Ok(None);
         }
