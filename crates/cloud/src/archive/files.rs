@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use siltstone::{FileLock, FileSystem, Metadata, RandomAccessFile, Result, Site, WritableFile};
 
-use super::ship::Archive;
+use super::ship::{Archive, Wait};
 
 pub(crate) struct ArchivedFiles {
     pub(crate) inner: Arc<dyn FileSystem>,
@@ -95,8 +95,10 @@ impl WritableFile for ArchivedLog {
     }
 
     fn sync(&mut self, site: Site) -> Result<()> {
+        // The disk and the bucket at the same time: what is in one of them only was acknowledged to nobody.
+        let wait = self.archive.hurry(self.stream, self.appended.load(SeqCst));
         self.inner.sync(site)?;
-        self.archive.wait_for(self.stream, self.appended.load(SeqCst))
+        wait.map_or(Ok(()), Wait::done)
     }
 
     fn end_appends(&mut self) -> Option<Box<dyn Send>> {
