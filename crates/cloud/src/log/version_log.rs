@@ -42,10 +42,10 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Without a lease, from the newest version, with a whole record every 64.
+    /// Without a lease, from the newest version, with a whole record every 16.
     pub fn new(token: Token) -> Self {
         let (lease, address) = (Duration::ZERO, String::new());
-        Opening { token, lease, address, rewind: None, snapshot_every: 64 }
+        Opening { token, lease, address, rewind: None, snapshot_every: 16 }
     }
 }
 
@@ -90,13 +90,22 @@ impl VersionLog {
     /// since the last whole one; waits for the lease of the owner before, if he has one. After an error it is open
     /// whether the one before is still the owner: open again.
     pub fn open(home: &Home, opening: &Opening) -> Result<(Self, Replay), Error> {
+        VersionLog::open_behind(home, opening, replay::newest(home, Purpose::Manifest)?)
+    }
+
+    /// The same, for who has just looked which version is the newest.
+    pub(crate) fn open_behind(
+        home: &Home,
+        opening: &Opening,
+        newest: Option<Record>,
+    ) -> Outcome<(Self, Replay)> {
         let claimed = home.now();
-        let floor = replay::newest(home, Purpose::Manifest)?.map_or(Epoch(0), |last| last.epoch);
+        let floor = newest.as_ref().map_or(Epoch(0), |last| last.epoch);
         let (token, lease) = (opening.token, opening.lease);
         let wanted = Owner { epoch: Epoch(0), token, lease, address: opening.address.clone() };
         let owner = owner::claim(home, &wanted, floor)?;
         let rewind = opening.rewind.as_ref().map(|pin| rewound(home, pin)).transpose()?;
-        let first = take_over(home, &owner, rewind)?;
+        let first = take_over(home, &owner, (newest, rewind))?;
         let replay = replay::replay_to(home, &first, Purpose::Manifest)?;
         let log = VersionLog {
             home: home.clone(),
@@ -301,8 +310,12 @@ fn rewound(home: &Home, pin: &Pin) -> Outcome<Replay> {
 }
 
 /// Puts an owner's first record at the next free number. That it is there is what fences the owners before.
-fn take_over(home: &Home, owner: &Owner, whole: Option<Replay>) -> Outcome<Record> {
-    let mut newest = replay::newest(home, Purpose::Manifest)?;
+/// `newest` may be out of date: what has come since is met on the way.
+fn take_over(
+    home: &Home,
+    owner: &Owner,
+    (mut newest, whole): (Option<Record>, Option<Replay>),
+) -> Outcome<Record> {
     for _ in 0..SLIPS_MAX {
         let record = first_record(owner, newest.as_ref(), whole.as_ref());
         let name = home.object(&Name::Version(record.version));

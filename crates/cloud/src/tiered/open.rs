@@ -33,7 +33,7 @@ use crate::archive::ship::Archive;
 use crate::bucket::Purpose;
 use crate::home::Home;
 use crate::log::owner;
-use crate::log::record::Kind;
+use crate::log::record::{Kind, Record};
 use crate::log::replay::{self, Replay};
 use crate::log::version_log::{Opening, VersionLog};
 use crate::names::{Epoch, Token};
@@ -229,7 +229,8 @@ impl Claimed {
         cloud: &CloudOptions,
     ) -> Result<Self> {
         let owner = owner::look(home, Purpose::Manifest)?.map(|(owner, _)| owner);
-        let exists = exists(home)?;
+        let newest = replay::newest(home, Purpose::Manifest)?;
+        let exists = exists(home, newest.as_ref())?;
         let last = folder.mark()?;
         let goes_on = goes_on(home, folder, last.as_ref(), (owner.as_ref(), exists), cloud)?;
         if let Some(owner) = &owner
@@ -255,7 +256,7 @@ impl Claimed {
             snapshot_every: cloud.snapshot_every,
             ..Opening::new(token)
         };
-        let (log, replay) = VersionLog::open(home, &opening)?;
+        let (log, replay) = VersionLog::open_behind(home, &opening, newest)?;
         if goes_on && log.epoch().0 != epoch.0 + 1 {
             return Err(overtaken(folder, log.epoch().0 - 1));
         }
@@ -298,7 +299,7 @@ fn restore(
     if let Some(archived) = archived {
         let needed = oldest_log_of(&fold_edits(&replay.payloads)?)?.map_or(0, |log| log.0);
         let place = (needed, &*options.env.file_system, folder.path());
-        archive::restore(home, &*options.env.threads, &archived.pieces, place)?;
+        archive::restore(home, &archived.pieces, place)?;
     }
     restore_manifest(&options.env, folder.path(), &replay.payloads)
 }
@@ -371,13 +372,13 @@ fn overtaken(folder: &Folder, epoch: u64) -> Error {
     Error::new(ErrorKind::Fenced, message).in_file(folder.path())
 }
 
-/// True if somebody has committed something.
-fn exists(home: &Home) -> Result<bool> {
-    let Some(last) = replay::newest(home, Purpose::Manifest)? else { return Ok(false) };
-    Ok(match last.kind {
+/// True if somebody has committed something, as the newest version tells.
+fn exists(home: &Home, newest: Option<&Record>) -> Result<bool> {
+    let Some(newest) = newest else { return Ok(false) };
+    Ok(match newest.kind {
         Kind::Edit | Kind::Snapshot => true,
         Kind::Takeover | Kind::Restart => {
-            !replay::replay_to(home, &last, Purpose::Manifest)?.payloads.is_empty()
+            !replay::replay_to(home, newest, Purpose::Manifest)?.payloads.is_empty()
         }
     })
 }
