@@ -1,4 +1,5 @@
-//! The threads of a tiered database: some that upload tables, one that commits versions, and lets local copies go.
+//! The threads of a tiered database: some that upload tables, one that commits versions, and lets local copies go, one that
+//! tells who waits for tables.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use siltstone::{Lane, Result, Threads, fold_edits, oldest_log_of};
 
+use super::arrivals;
 use super::ledger::Batch;
 use super::room;
 use super::shared::Shared;
@@ -43,6 +45,8 @@ pub(super) fn start(
             let run = move || archive.run().into_iter().for_each(|error| shared.fail(error));
             spawn("siltstone-archive", Box::new(run))?;
         }
+        let arriving = Arc::clone(shared);
+        spawn("siltstone-arrivals", Box::new(move || arrivals::run(&arriving)))?;
         spawn("siltstone-commit", Box::new(move || committer.run()))
     })();
     if let Err(error) = started {

@@ -17,6 +17,7 @@
 //! | [`handle`] | what those who compact elsewhere need |
 //! | [`open`] | brings all of it together |
 
+mod arrivals;
 mod folder;
 mod handle;
 mod lanes;
@@ -66,7 +67,7 @@ pub struct CloudOptions {
     pub log: LogArchive,
     /// Where this owner can be reached; others see it when they take over. Default: empty.
     pub address: String,
-    /// A whole record of the version log after so many others: who opens the database reads no more. Default: 64.
+    /// A whole record of the version log after so many others: who opens the database reads no more. Default: 16.
     pub snapshot_every: u64,
     /// Takes over a database whose folder here has been overtaken by another machine, and throws away what only the folder
     /// knows. Default: false, an error of the kind [`Fenced`](siltstone::ErrorKind::Fenced).
@@ -99,7 +100,7 @@ impl Default for CloudOptions {
             reads: RemoteOptions::default(),
             log: LogArchive::Off,
             address: String::new(),
-            snapshot_every: 64,
+            snapshot_every: 16,
             discard_overtaken: false,
             unless_owned: false,
             token: None,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use siltstone::{Db, Event, EventListener, Options, RandomAccessFile, Result};
 
+use super::arrivals::Arrivals;
 use super::lanes::Failed;
 use super::ledger::Ledger;
 use super::local::LocalTables;
@@ -39,6 +40,7 @@ pub(super) struct State {
     pub(super) ledger: Ledger,
     /// The last version that is committed, for where tables lie.
     pub(super) version: Arc<VersionState>,
+    pub(super) arrivals: Arrivals,
     /// Nobody waits for room any more.
     pub(super) closing: bool,
     pub(super) stopping: bool,
@@ -78,6 +80,7 @@ impl Shared {
         let state = State {
             ledger,
             version: Arc::new(version),
+            arrivals: Arrivals::default(),
             closing: false,
             stopping: false,
             failed: None,
