@@ -33,6 +33,8 @@ pub struct Opening {
     /// The owner acknowledges nothing that long after his last proof; who follows waits for it. Zero: no lease, and no
     /// requests while nothing happens.
     pub lease: Duration,
+    /// The owner before is known to have ended, by a lock that he held: his lease is not waited for.
+    pub last_is_gone: bool,
     /// Where the owner can be reached, for people.
     pub address: String,
     /// Sets the database back to a checkpoint. What came after it is lost.
@@ -45,7 +47,8 @@ impl Opening {
     /// Without a lease, from the newest version, with a whole record every 16.
     pub fn new(token: Token) -> Self {
         let (lease, address) = (Duration::ZERO, String::new());
-        Opening { token, lease, address, rewind: None, snapshot_every: 16 }
+        let last_is_gone = false;
+        Opening { token, lease, last_is_gone, address, rewind: None, snapshot_every: 16 }
     }
 }
 
@@ -103,7 +106,7 @@ impl VersionLog {
         let floor = newest.as_ref().map_or(Epoch(0), |last| last.epoch);
         let (token, lease) = (opening.token, opening.lease);
         let wanted = Owner { epoch: Epoch(0), token, lease, address: opening.address.clone() };
-        let owner = owner::claim(home, &wanted, floor)?;
+        let owner = owner::claim(home, &wanted, floor, opening.last_is_gone)?;
         let rewind = opening.rewind.as_ref().map(|pin| rewound(home, pin)).transpose()?;
         let first = take_over(home, &owner, (newest, rewind))?;
         let replay = replay::replay_to(home, &first, Purpose::Manifest)?;

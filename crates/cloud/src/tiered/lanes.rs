@@ -9,6 +9,7 @@ use bytes::Bytes;
 use siltstone::{Lane, Result, Threads, fold_edits, oldest_log_of};
 
 use super::arrivals;
+use super::lease::Prover;
 use super::ledger::Batch;
 use super::room;
 use super::shared::Shared;
@@ -27,7 +28,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 pub(super) fn start(
     shared: &Arc<Shared>,
     threads: &dyn Threads,
-    committer: Committer,
+    (committer, prover): (Committer, Option<Prover>),
 ) -> Result<Vec<Box<dyn Lane>>> {
     let epoch = committer.log.epoch();
     let mut lanes = Vec::new();
@@ -44,6 +45,9 @@ pub(super) fn start(
             let shared = Arc::clone(shared);
             let run = move || archive.run().into_iter().for_each(|error| shared.fail(error));
             spawn("siltstone-archive", Box::new(run))?;
+        }
+        if let Some(prover) = prover {
+            spawn("siltstone-lease", Box::new(move || prover.run()))?;
         }
         let arriving = Arc::clone(shared);
         spawn("siltstone-arrivals", Box::new(move || arrivals::run(&arriving)))?;

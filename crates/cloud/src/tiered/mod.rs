@@ -12,6 +12,7 @@
 //! | [`lanes`] | uploads, commits |
 //! | [`room`] | lets copies go |
 //! | [`folder`] | whose folder it is |
+//! | [`lease`] | acknowledges nothing once it may be somebody else's |
 //! | [`notes`] | where tables of workers lie, before the bucket's log knows |
 //! | [`told`] | what all of it counts, as text |
 //! | [`handle`] | what those who compact elsewhere need |
@@ -21,6 +22,7 @@ mod arrivals;
 mod folder;
 mod handle;
 mod lanes;
+pub(crate) mod lease;
 mod ledger;
 mod local;
 mod notes;
@@ -65,6 +67,11 @@ pub struct CloudOptions {
     pub reads: RemoteOptions,
     /// When the write-ahead log goes to the bucket. Default: never.
     pub log: LogArchive,
+    /// With a lease the owner looks three times in its life whether he still is the owner, and acknowledges no write once the
+    /// last such look is that old: writes wait then, and if it takes that long again they fail, until it is opened anew. Who takes over from another
+    /// folder waits for it to be over. For databases that fail over while the last owner may still run; a request each
+    /// third of it. Default: zero, no lease, and no requests while nothing happens.
+    pub lease: Duration,
     /// Where this owner can be reached; others see it when they take over. Default: empty.
     pub address: String,
     /// A whole record of the version log after so many others: who opens the database reads no more. Default: 16.
@@ -99,6 +106,7 @@ impl Default for CloudOptions {
             close_within: Duration::from_secs(30),
             reads: RemoteOptions::default(),
             log: LogArchive::Off,
+            lease: Duration::ZERO,
             address: String::new(),
             snapshot_every: 16,
             discard_overtaken: false,

@@ -22,12 +22,13 @@ use siltstone::{
 use super::folder::{Folder, Mark};
 use super::handle::CloudTables;
 use super::lanes::{self, Committer, Failed};
+use super::lease::{Gate, Prover};
 use super::local::LocalTables;
 use super::notes::Notes;
 use super::shared::Shared;
 use super::store::TieredStore;
 use super::{CloudOptions, LocalCopies, LogArchive, TieredMetrics, remote};
-use crate::archive::files::ArchivedFiles;
+use crate::archive::files::LogFiles;
 use crate::archive::restore::{self as archive, Archived};
 use crate::archive::ship::Archive;
 use crate::bucket::Purpose;
@@ -86,16 +87,20 @@ impl CloudDb {
             fetch_all(&shared)?;
         }
         let tables = CloudTables { shared: Arc::clone(&shared), epoch: claimed.log.epoch() };
+        let lease = claimed.log.lease();
+        let gate = Gate::new(home, &lease);
+        let prover = gate.clone().map(|gate| Prover { shared: Arc::clone(&shared), lease, gate });
         let edits = claimed.replay.payloads;
         let committer = Committer { shared: Arc::clone(&shared), log: claimed.log, edits };
-        let lanes = lanes::start(&shared, &*options.env.threads, committer)?;
+        let lanes = lanes::start(&shared, &*options.env.threads, (committer, prover))?;
         let store = Arc::new(TieredStore { shared: Arc::clone(&shared) });
         // Whether it may be made was decided where the bucket was looked at, too.
         let create_if_missing = claimed.is_new || options.create_if_missing;
         let mut options = Options { table_store: Some(store), create_if_missing, ..options };
-        if let Some(archive) = shared.archive.as_ref().filter(|archive| archive.is_on()) {
-            let (inner, archive) = (Arc::clone(&options.env.file_system), Arc::clone(archive));
-            options.env.file_system = Arc::new(ArchivedFiles { inner, archive });
+        let archive = shared.archive.clone().filter(|archive| archive.is_on());
+        if archive.is_some() || gate.is_some() {
+            let inner = Arc::clone(&options.env.file_system);
+            options.env.file_system = Arc::new(LogFiles { inner, archive, gate });
         }
         if let Some(prepare) = &shared.options.prepare {
             prepare(&tables, &mut options);
@@ -254,6 +259,9 @@ impl Claimed {
         let opening = Opening {
             address: cloud.address.clone(),
             snapshot_every: cloud.snapshot_every,
+            lease: cloud.lease,
+            // His folder is ours, with its lock.
+            last_is_gone: goes_on,
             ..Opening::new(token)
         };
         let (log, replay) = VersionLog::open_behind(home, &opening, newest)?;
