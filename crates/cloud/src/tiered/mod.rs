@@ -16,9 +16,11 @@
 //! | [`notes`] | where tables of workers lie, before the bucket's log knows |
 //! | [`told`] | what all of it counts, as text |
 //! | [`handle`] | what those who compact elsewhere need |
+//! | [`claim`] | whose it all is |
 //! | [`open`] | brings all of it together |
 
 mod arrivals;
+mod claim;
 mod folder;
 mod handle;
 mod lanes;
