@@ -16,7 +16,7 @@ mod writes;
 
 pub use figure::{Figure, Unit, Wanted, median, quantiles};
 pub use merges::merges;
-pub use paper::{Places, objects};
+pub use paper::{Places, objects, setups};
 pub use reads::{reads, scans};
 pub use replicas::replicas;
 pub use siltstone_s3::{Location, Profile};

@@ -1,8 +1,9 @@
 //! What the paper measured that first put LevelDB's tables into a bucket ("Cloud Native LevelDB", 2022): objects by their
-//! size, beside a bucket that S3FS has mounted as a folder.
+//! size, and databases in its five set-ups, some of them in a bucket that S3FS has mounted as a folder.
 
 mod mount;
 mod objects;
+mod setups;
 
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ use siltstone_s3::Location;
 use crate::stage::{Plan, Stage};
 
 pub use objects::objects;
+pub use setups::setups;
 
 const NO_MOUNT: &str = "no mount given";
 

@@ -13,6 +13,7 @@ use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use siltstone::{
     BloomFilter, Db, Env, Error, ErrorKind, EventListener, FilterPolicy, Options, Result,
+    TableStore,
 };
 use siltstone_cloud::{
     CacheOptions, CloudDb, CloudOptions, ExtentCache, Home, LocalCopies, LogArchive, Prepare,
@@ -115,6 +116,8 @@ pub(crate) struct Extras {
     pub(crate) listener: Option<Arc<dyn EventListener>>,
     /// For databases in a bucket.
     pub(crate) prepare: Option<Prepare>,
+    /// Another place for the tables of a database in a folder.
+    pub(crate) table_store: Option<Arc<dyn TableStore>>,
 }
 
 /// A store that machines share.
@@ -240,7 +243,8 @@ impl Machine {
         extras: Extras,
     ) -> Result<Opened> {
         let listeners = extras.listener.into_iter().collect();
-        let options = Options { listeners, ..engine(extras.sizes) };
+        let table_store = extras.table_store;
+        let options = Options { listeners, table_store, ..engine(extras.sizes) };
         if mode == Mode::Local {
             return Db::open(&self.folder, options).map(Opened::Here);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use siltstone_cloud_lab::{
     Figure, Location, Places, Plan, Profile, Wanted, brown_out, merges, objects, reads, replicas,
-    scans, stalls, writes,
+    scans, setups, stalls, writes,
 };
 
 use crate::errors::{Exit, Failure, Outcome};
@@ -31,7 +31,7 @@ pub(super) struct CloudArgs {
     /// How long the store is in trouble, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     trouble: u64,
-    /// Each figure of writes, stalls and merges is the median of so many runs, taken in turn
+    /// Each figure of writes, stalls, merges and setups is the median of so many runs, taken in turn
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=99))]
     runs: u64,
     /// Where random numbers begin
@@ -40,10 +40,10 @@ pub(super) struct CloudArgs {
     /// Where databases are made, and removed [default: the folder for temporary files]
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
-    /// A folder where S3FS has mounted a bucket, for objects [default: those on S3FS are left out]
+    /// A folder where S3FS has mounted a bucket, for objects and setups [default: those on S3FS are left out]
     #[arg(long, value_name = "FOLDER")]
     s3fs: Option<PathBuf>,
-    /// A server's bucket for objects, s3://BUCKET/PATH, which --profile does not slow down [default: a store in memory]
+    /// A server's bucket for objects and setups, s3://BUCKET/PATH, which --profile does not slow down [default: a store in memory]
     #[arg(long, value_name = "URL", value_parser = parse_bucket)]
     bucket: Option<Location>,
 }
@@ -66,6 +66,8 @@ enum Measure {
     Trouble,
     /// Objects by their size: whole, by ranges, on S3FS
     Objects,
+    /// Fills and gets in the five set-ups of the paper, and two of ours
+    Setups,
 }
 
 const COLUMNS: [&str; 6] = ["measurement", "what", "value", "unit", "wanted", "met"];
@@ -119,6 +121,9 @@ pub(super) fn cloud(args: &CloudArgs, context: &Context) -> Outcome {
     }
     if is_wanted(Measure::Objects) {
         objects(&plan, &places, &mut tell)?;
+    }
+    if is_wanted(Measure::Setups) {
+        setups(&plan, &places, &mut tell)?;
     }
     context.rows(&COLUMNS, rows)?;
     Ok(Exit::Ok)
