@@ -86,8 +86,9 @@ impl CloudDb {
             fetch_all(&shared)?;
         }
         let tables = CloudTables { shared: Arc::clone(&shared), epoch: claimed.log.epoch() };
-        let edits = claimed.replay.payloads;
-        let committer = Committer { shared: Arc::clone(&shared), log: claimed.log, edits };
+        let (mut log, edits) = (claimed.log, claimed.replay.payloads);
+        shared.options.announce.iter().for_each(|announce| log.announce_to(Arc::clone(announce)));
+        let committer = Committer { shared: Arc::clone(&shared), log, edits };
         let lanes = lanes::start(&shared, &*options.env.threads, committer)?;
         let store = Arc::new(TieredStore { shared: Arc::clone(&shared) });
         // Whether it may be made was decided where the bucket was looked at, too.
