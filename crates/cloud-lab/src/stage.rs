@@ -12,8 +12,8 @@ use siltstone::{
     BloomFilter, Db, Env, Error, ErrorKind, EventListener, FilterPolicy, Options, Result,
 };
 use siltstone_cloud::{
-    CacheOptions, CloudDb, CloudOptions, ExtentCache, Home, LocalCopies, LogArchive, Prepare,
-    RemoteOptions, Root, sized_for_buckets,
+    Announce, CacheOptions, CloudDb, CloudOptions, ExtentCache, Home, LocalCopies, LogArchive,
+    Prepare, RemoteOptions, Root, sized_for_buckets,
 };
 use siltstone_s3::{Faults, Options as BucketOptions, Profile, S3Bucket, SlowStore};
 
@@ -106,6 +106,8 @@ pub(crate) struct Extras {
     pub(crate) listener: Option<Arc<dyn EventListener>>,
     /// For databases in a bucket.
     pub(crate) prepare: Option<Prepare>,
+    /// Likewise.
+    pub(crate) announce: Option<Announce>,
 }
 
 /// A store that machines share.
@@ -195,7 +197,7 @@ impl Machine {
         let reads = self.reads(&options)?;
         let cloud = CloudOptions::default().with_log(mode.log()).with_local(local);
         let mut cloud = cloud.with_reads(reads);
-        cloud.prepare = extras.prepare;
+        (cloud.prepare, cloud.announce) = (extras.prepare, extras.announce);
         CloudDb::open(&self.home, &self.folder, options, cloud).map(Opened::There)
     }
 
