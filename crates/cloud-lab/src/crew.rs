@@ -1,4 +1,4 @@
-//! A broker and workers, which take a database's merges. Each is on a runtime of its own as if it were a process, has its own
+//! A broker and workers, which take a database's merges, and the broker's news for its replicas. Each is on a runtime of its own as if it were a process, has its own
 //! way to the store, and speaks to the others over gRPC on the loopback interface.
 
 use std::collections::HashMap;
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use siltstone::service::{CompactionService, Completion, JobSpec, JobSummary, JobTools, Submitted};
 use siltstone::{Env, Options, Result};
-use siltstone_cloud::{CloudTables, Prepare};
+use siltstone_cloud::{Announce, CloudTables, Prepare};
 use siltstone_fleet::{BucketRunner, Fleet, FleetConfig};
 use siltstone_remote::{
     Authority, BrokerAddress, BrokerConfig, BrokerHost, BrokerPlace, ClientConfig, ClientSecurity,
     DbId, Grant, JobFailure, JobResult, JobRunner, Patience, Policy, RemoteClient, Role,
-    RunContext, Scope, ServerSecurity, WorkerConfig, WorkerId, run_worker,
+    RunContext, Scope, ServerSecurity, VersionWatch, WorkerConfig, WorkerId, run_worker,
 };
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
@@ -39,6 +39,12 @@ pub(crate) struct Crew {
     /// The broker's, and one of each worker.
     runtimes: Vec<Runtime>,
     machines: Vec<Machine>,
+}
+
+/// A replica's ear at a crew's broker.
+pub(crate) struct Listener {
+    _watch: VersionWatch,
+    _runtime: Runtime,
 }
 
 /// A database's way to a crew. There until the database has closed.
@@ -96,6 +102,18 @@ impl Crew {
         Ok(Client { remote, jobs: Arc::clone(&self.jobs), _runtime: runtime })
     }
 
+    /// Has `hear` told, on another machine, of what is announced here.
+    pub(crate) fn listen(
+        &self,
+        seed: u64,
+        hear: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<Listener> {
+        let (runtime, config) = (runtime()?, ClientConfig::new(seed));
+        let (address, hear) = (self.address(), Box::new(hear));
+        let watch = VersionWatch::start(runtime.handle(), config, address, known_as(), hear);
+        Ok(Listener { _watch: watch.map_err(wrong)?, _runtime: runtime })
+    }
+
     /// All that were submitted so far.
     pub(crate) fn jobs(&self) -> &Jobs {
         &self.jobs
@@ -120,7 +138,7 @@ fn serve(runtime: &Runtime, seed: u64) -> Result<SocketAddr> {
     let listener = runtime.block_on(listener).map_err(wrong)?;
     let address = listener.local_addr().map_err(wrong)?;
     let mut authority = Authority::new();
-    for role in [Role::Worker, Role::Client] {
+    for role in [Role::Worker, Role::Client, Role::Replica] {
         authority.allow_plaintext(Grant { role, scope: Scope::All });
     }
     runtime.spawn(async move {
@@ -131,16 +149,26 @@ fn serve(runtime: &Runtime, seed: u64) -> Result<SocketAddr> {
     Ok(address)
 }
 
+/// The only database there is.
+fn known_as() -> DbId {
+    DbId::new("lab").expect("letters only")
+}
+
 impl Client {
+    /// Has a database announce its versions.
+    pub(crate) fn announce(&self) -> Announce {
+        let remote = self.remote.clone();
+        Arc::new(move |version| remote.announce(&known_as(), version.0))
+    }
+
     /// Has a database give its merges away, those of level 0 included, as the command does when it is asked to.
     pub(crate) fn prepare(&self) -> Prepare {
         let (remote, jobs) = (self.remote.clone(), Arc::clone(&self.jobs));
         Arc::new(move |tables: &CloudTables, options: &mut Options| {
-            let db = DbId::new("lab").expect("letters only");
             let config = FleetConfig {
                 takes_level0: true,
                 policy: Policy::PreferRemote(PATIENCE),
-                ..FleetConfig::new(db, tables.epoch(), tables.home().root().clone())
+                ..FleetConfig::new(known_as(), tables.epoch(), tables.home().root().clone())
             };
             let bucket = Arc::clone(tables.home().bucket());
             let clock = Env::posix().clock;

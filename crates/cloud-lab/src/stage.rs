@@ -16,8 +16,8 @@ use siltstone::{
     TableStore,
 };
 use siltstone_cloud::{
-    CacheOptions, CloudDb, CloudOptions, ExtentCache, Home, LocalCopies, LogArchive, Prepare,
-    RemoteOptions, Root, sized_for_buckets,
+    Announce, CacheOptions, CloudDb, CloudOptions, ExtentCache, Home, LocalCopies, LogArchive,
+    Prepare, RemoteOptions, Root, sized_for_buckets,
 };
 use siltstone_s3::{Faults, Location, Options as BucketOptions, Profile, S3Bucket, SlowStore};
 
@@ -116,6 +116,8 @@ pub(crate) struct Extras {
     pub(crate) listener: Option<Arc<dyn EventListener>>,
     /// For databases in a bucket.
     pub(crate) prepare: Option<Prepare>,
+    /// Likewise.
+    pub(crate) announce: Option<Announce>,
     /// Another place for the tables of a database in a folder.
     pub(crate) table_store: Option<Arc<dyn TableStore>>,
 }
@@ -251,7 +253,7 @@ impl Machine {
         let reads = self.reads(&options)?;
         let cloud = CloudOptions::default().with_log(mode.log()).with_local(local);
         let mut cloud = cloud.with_reads(reads);
-        cloud.prepare = extras.prepare;
+        (cloud.prepare, cloud.announce) = (extras.prepare, extras.announce);
         CloudDb::open(&self.home, &self.folder, options, cloud).map(Opened::There)
     }
 

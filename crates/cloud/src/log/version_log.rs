@@ -7,6 +7,7 @@
 //! before it are taken, or past.
 //! I4: once fenced, always fenced.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -63,6 +64,9 @@ pub struct Edit {
     pub removed: Vec<u64>,
 }
 
+/// Told of a version; see [`VersionLog::announce_to`].
+pub type Announce = Arc<dyn Fn(VersionNumber) + Send + Sync>;
+
 /// The log, in its owner's hands.
 pub struct VersionLog {
     home: Home,
@@ -76,6 +80,7 @@ pub struct VersionLog {
     pending: Option<Pending>,
     fenced: Option<Error>,
     claimed: Duration,
+    announce: Option<Announce>,
 }
 
 /// A record of which it is not known whether it counts.
@@ -120,6 +125,7 @@ impl VersionLog {
             pending: None,
             fenced: None,
             claimed,
+            announce: None,
         };
         Ok((log, replay))
     }
@@ -152,6 +158,13 @@ impl VersionLog {
     /// The owner's lease, to be proved from time to time.
     pub fn lease(&self) -> OwnerLease {
         OwnerLease::new(self.home.clone(), self.owner.clone(), self.claimed)
+    }
+
+    /// Has `announce` called with each version's number as soon as its record is in the bucket, on the thread that commits
+    /// it. That is a request before the commit is known to count: followers see the record from now on, by looking, and
+    /// decide by their own leases whether it counts. A process that ends tells nothing more, so it is a hint.
+    pub fn announce_to(&mut self, announce: Announce) {
+        self.announce = Some(announce);
     }
 
     /// Says from which number on tables and jobs of this owner may still be named, and which jobs of earlier epochs go
@@ -265,7 +278,10 @@ impl VersionLog {
         if !pending.created {
             let (body, absent) = (&pending.body, Condition::Absent);
             match self.home.decide(&name, body, &absent, Purpose::Manifest) {
-                Ok(Decision::Mine) => pending.created = true,
+                Ok(Decision::Mine) => {
+                    pending.created = true;
+                    self.announce.iter().for_each(|announce| announce(version));
+                }
                 Ok(Decision::Other(object)) => return Err(self.lost_to(&name, &object.body)),
                 Err(error) => {
                     pending.perhaps |= error.kind() == ErrorKind::Undecided;

@@ -48,6 +48,7 @@ pub use open::CloudDb;
 use siltstone::Options;
 
 pub use crate::archive::ship::LogArchive;
+use crate::log::version_log::Announce;
 use crate::names::Token;
 use crate::reads::tables::RemoteOptions;
 
@@ -88,6 +89,9 @@ pub struct CloudOptions {
     pub token: Option<Token>,
     /// Called when it is clear where tables lie, before the engine opens: for services that need to know. Default: none.
     pub prepare: Option<Prepare>,
+    /// Called with a version's number as soon as its record is in the bucket, on the thread that commits, which it must not
+    /// block: for services that tell replicas ([`News`](crate::News)). Default: none.
+    pub announce: Option<Announce>,
 }
 
 /// Amends the engine's options; see [`CloudOptions::prepare`].
@@ -115,6 +119,7 @@ impl Default for CloudOptions {
             unless_owned: false,
             token: None,
             prepare: None,
+            announce: None,
         }
     }
 }

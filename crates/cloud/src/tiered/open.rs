@@ -72,8 +72,9 @@ impl CloudDb {
         let lease = claimed.log.lease();
         let gate = Gate::new(home, &lease);
         let prover = gate.clone().map(|gate| Prover { shared: Arc::clone(&shared), lease, gate });
-        let edits = claimed.replay.payloads;
-        let committer = Committer { shared: Arc::clone(&shared), log: claimed.log, edits };
+        let (mut log, edits) = (claimed.log, claimed.replay.payloads);
+        shared.options.announce.iter().for_each(|announce| log.announce_to(Arc::clone(announce)));
+        let committer = Committer { shared: Arc::clone(&shared), log, edits };
         let lanes = lanes::start(&shared, &*options.env.threads, (committer, prover))?;
         let store = Arc::new(TieredStore { shared: Arc::clone(&shared) });
         // Whether it may be made was decided where the bucket was looked at, too.

@@ -66,7 +66,7 @@ impl Broker {
         };
         let host = BrokerHost::start(config);
         let mut authority = Authority::new();
-        for role in [Role::Worker, Role::Client] {
+        for role in [Role::Worker, Role::Client, Role::Replica] {
             authority.allow_plaintext(Grant { role, scope: Scope::All });
         }
         let (stop, stopped) = oneshot::channel::<()>();
