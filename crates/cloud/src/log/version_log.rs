@@ -255,6 +255,9 @@ impl VersionLog {
     }
 
     fn submit(&mut self, record: Record) -> Outcome<VersionNumber> {
+        if let Some(fenced) = &self.fenced {
+            return Err(fenced.clone());
+        }
         let name = self.home.object(&Name::Version(record.version));
         if self.pending.is_some() {
             let message = "the commit before is undecided: settle it first";

@@ -180,8 +180,10 @@ impl Committer {
             state.version = version;
         });
         batch.edit.added.iter().for_each(|(number, _)| shared.notes.remove(*number));
-        if let (Some(archive), Some(last)) = (&shared.archive, batch.edit.payloads.last())
-            && let Ok(Some(log)) = oldest_log_of(last)
+        // The last that tells: a merge behind a flush in one batch has nothing to say of logs.
+        let needed = |edit: &Bytes| oldest_log_of(edit).ok().flatten();
+        if let (Some(archive), Some(log)) =
+            (&shared.archive, batch.edit.payloads.iter().rev().find_map(needed))
         {
             archive.committed(log.0);
         }
