@@ -257,7 +257,7 @@ impl Archive {
         None
     }
 
-    /// Waits for something to put, and then a little for more; `None` at the end.
+    /// The next piece; `None` at the end.
     fn next(&self) -> Option<Ready> {
         loop {
             let (part, number) = self.next_part()?;
@@ -272,6 +272,7 @@ impl Archive {
         }
     }
 
+    /// Waits for something to put, and then a little for more; `None` at the end.
     fn next_part(&self) -> Option<(Part, u64)> {
         let mut state = self.state();
         loop {
@@ -281,12 +282,21 @@ impl Archive {
             let may_ship = state.needed.is_some() && self.is_on();
             // While nothing may be put, what is appended need not wake anybody.
             self.parked.store(may_ship, SeqCst);
-            if may_ship && state.progress.next().is_some() {
-                break;
+            if !may_ship || state.progress.next().is_none() {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.parked.store(false, SeqCst);
+            state = self.gather(state);
+            // Meanwhile a version may have made needless what there was to put.
+            if let Some(part) = state.progress.next() {
+                return Some((part, state.next));
+            }
         }
-        self.parked.store(false, SeqCst);
+    }
+
+    /// Waits a little for more, unless somebody waits for what there is.
+    fn gather<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let until = self.home.now().saturating_add(self.when.gathers_for());
         while !state.is_awaited() && !state.stopping && state.progress.unshipped() < PIECE_BYTES_MAX
         {
@@ -296,8 +306,7 @@ impl Archive {
             }
             state = self.rest(state, left);
         }
-        let part = state.progress.next()?;
-        Some((part, state.next))
+        state
     }
 
     fn ready(&self, part: Part, number: u64, body: Bytes) -> Ready {

@@ -107,6 +107,24 @@ fn what_nobody_waits_for_gathers() {
     assert_eq!(elsewhere.get(299_u32.to_be_bytes()).unwrap().as_deref(), Some(&[1][..]));
 }
 
+/// A version makes a log needless while it gathers for its next piece: the logs behind it go on.
+#[test]
+fn what_becomes_needless_while_it_gathers_ends_nothing() {
+    let (_, home) = world();
+    let log = LogArchive::Every(Duration::from_millis(100));
+    let db = open(&home, &Env::memory(), 1, log);
+    for number in 0..5 {
+        db.put([number], "in a table at once").unwrap();
+        db.flush().unwrap();
+        db.wait_for_bucket(Duration::from_secs(10)).unwrap();
+        std::thread::sleep(Duration::from_millis(120));
+    }
+    db.put("last", "in the log").unwrap();
+    wait_for_log(&db);
+    let elsewhere = open(&home, &Env::memory(), 2, LogArchive::Off);
+    assert_eq!(elsewhere.get("last").unwrap().as_deref(), Some(&b"in the log"[..]));
+}
+
 #[test]
 fn who_was_overtaken_acknowledges_nothing_more() {
     let (_, home) = world();
