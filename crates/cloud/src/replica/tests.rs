@@ -204,6 +204,8 @@ fn a_replica_shows_the_archived_log() {
     load(&db, 0);
     db.flush().unwrap();
     db.put(7_u32.to_be_bytes(), "later").unwrap();
+    // Where a later version comes while one is opened, it is shown without the log.
+    db.wait_for_background().unwrap();
     db.wait_for_bucket(Duration::from_secs(10)).unwrap();
     until("the log is there", || db.cloud_metrics().log_lag == 0);
     let open = |with_log| {
