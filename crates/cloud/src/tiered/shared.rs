@@ -146,15 +146,17 @@ impl Shared {
         }
     }
 
-    /// Nothing is written from now on.
+    /// Nothing is written from now on, as nobody can learn of the failure and then write.
     pub(super) fn fail(&self, error: Error) {
+        let stop = |db: Option<Db>| db.iter().for_each(|db| db.stop_writes(error.clone().into()));
+        let db = self.state().db.clone();
+        stop(db);
+        // Who is opening it meanwhile sees either of the two.
         let db = self.change(|state| {
             state.failed.get_or_insert_with(|| error.clone());
             state.db.clone()
         });
-        if let Some(db) = db {
-            db.stop_writes(error.into());
-        }
+        stop(db);
     }
 
     /// Tells all threads to end.
