@@ -1,4 +1,4 @@
-//! A broker and workers, which take a database's merges. Each is on a runtime of its own as if it were a process, has its own
+//! A broker and workers, which take a database's merges, and the broker's news for its replicas. Each is on a runtime of its own as if it were a process, has its own
 //! way to the store, and speaks to the others over gRPC on the loopback interface.
 
 use std::collections::HashMap;
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use siltstone::service::{CompactionService, Completion, JobSpec, JobSummary, JobTools, Submitted};
 use siltstone::{Env, Options, Result};
-use siltstone_cloud::{Bucket, CloudTables, Prepare};
+use siltstone_cloud::{Announce, Bucket, CloudTables, Prepare};
 use siltstone_fleet::{BucketRunner, Fleet, FleetConfig, ObjectRef, Tables};
 use siltstone_remote::loopback::{Broker, Worker, address, runtime};
 use siltstone_remote::{
     BrokerConfig, BrokerPlace, ClientConfig, DbId, JobFailure, JobResult, JobRunner, JobView,
-    OutputTable, Patience, Policy, RemoteClient, RunContext, WorkerConfig, WorkerId,
+    OutputTable, Patience, Policy, RemoteClient, RunContext, VersionWatch, WorkerConfig, WorkerId,
 };
 use tokio::runtime::Runtime;
 
@@ -51,6 +51,12 @@ pub(crate) struct Hand<'a> {
     pub(crate) slots: u32,
     /// Where it finds the broker.
     pub(crate) broker: SocketAddr,
+}
+
+/// A replica's ear at a crew's broker.
+pub(crate) struct Listener {
+    _watch: VersionWatch,
+    _runtime: Runtime,
 }
 
 /// A database's way to a crew. There until the database has closed.
@@ -115,6 +121,18 @@ impl Crew {
         self.socket
     }
 
+    /// Has `hear` told, on another machine, of what is announced here.
+    pub(crate) fn listen(
+        &self,
+        seed: u64,
+        hear: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<Listener> {
+        let (runtime, config) = (runtime().map_err(wrong)?, ClientConfig::new(seed));
+        let (there, hear) = (address(self.socket), Box::new(hear));
+        let watch = VersionWatch::start(runtime.handle(), config, there, known_as(), hear);
+        Ok(Listener { _watch: watch.map_err(wrong)?, _runtime: runtime })
+    }
+
     /// All that were submitted so far.
     pub(crate) fn jobs(&self) -> &Jobs {
         &self.jobs
@@ -140,16 +158,26 @@ impl Crew {
     }
 }
 
+/// The only database there is.
+fn known_as() -> DbId {
+    DbId::new("lab").expect("letters only")
+}
+
 impl Client {
+    /// Has a database announce its versions.
+    pub(crate) fn announce(&self) -> Announce {
+        let remote = self.remote.clone();
+        Arc::new(move |version| remote.announce(&known_as(), version.0))
+    }
+
     /// Has a database give its merges away, those of level 0 included, as the command does when it is asked to.
     pub(crate) fn prepare(&self) -> Prepare {
         let (remote, jobs) = (self.remote.clone(), Arc::clone(&self.jobs));
         Arc::new(move |tables: &CloudTables, options: &mut Options| {
-            let db = DbId::new("lab").expect("letters only");
             let config = FleetConfig {
                 takes_level0: true,
                 policy: Policy::PreferRemote(PATIENCE),
-                ..FleetConfig::new(db, tables.epoch(), tables.home().root().clone())
+                ..FleetConfig::new(known_as(), tables.epoch(), tables.home().root().clone())
             };
             let bucket = Arc::clone(tables.home().bucket());
             let clock = Env::posix().clock;
@@ -261,6 +289,10 @@ impl CompactionService for Watched<Fleet> {
 impl Tables for Watched<CloudTables> {
     fn object_of(&self, number: u64) -> Option<ObjectRef> {
         Tables::object_of(&self.inner, number)
+    }
+
+    fn when_there(&self, numbers: Vec<u64>, within: Duration, then: Box<dyn FnOnce() + Send>) {
+        Tables::when_there(&self.inner, numbers, within, then);
     }
 
     fn adopt(&self, number: u64, output: &OutputTable) -> Result<()> {

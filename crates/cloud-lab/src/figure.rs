@@ -7,7 +7,7 @@ pub struct Figure {
     pub id: &'static str,
     /// Of what.
     pub what: String,
-    /// How much.
+    /// How much. No number (NaN) where there was nothing to measure it on: `what` says what is lacking.
     pub value: f64,
     /// Of what kind the number is.
     pub unit: Unit,
@@ -58,6 +58,11 @@ pub enum Wanted {
 impl Figure {
     pub(crate) fn new(id: &'static str, what: impl Into<String>, value: f64, unit: Unit) -> Self {
         Figure { id, what: what.into(), value, unit, wanted: None }
+    }
+
+    /// One that could not be measured, and why.
+    pub(crate) fn missing(id: &'static str, what: &str, why: &str) -> Self {
+        Figure::new(id, format!("{what}: {why}"), f64::NAN, Unit::Count)
     }
 
     pub(crate) fn wanted(self, wanted: Wanted) -> Self {

@@ -1,10 +1,12 @@
 //! What databases in a bucket do, and what that costs: each measurement is one call, returns its figures, and has beside
-//! each what was wanted of it. Stores are in memory, and as slow as a [`Profile`] says, by seed.
+//! each what was wanted of it. Stores are in memory, and as slow as a [`Profile`] says, by seed, but for those that
+//! [`Places`] names.
 
 mod crew;
 mod faults;
 mod figure;
 mod merges;
+mod paper;
 mod processors;
 mod reads;
 mod replicas;
@@ -16,9 +18,10 @@ mod writes;
 pub use faults::faults;
 pub use figure::{Figure, Unit, Wanted, median, quantiles};
 pub use merges::merges;
+pub use paper::{Places, objects, setups};
 pub use reads::{reads, scans};
 pub use replicas::replicas;
-pub use siltstone_s3::Profile;
+pub use siltstone_s3::{Location, Profile};
 pub use stage::{Dice, Machine, Mode, Opened, Plan, Stage, key};
 pub use stalls::stalls;
 pub use trouble::brown_out;

@@ -1,13 +1,16 @@
-//! M13: how far a replica that looks for new versions is behind the bucket, and what an hour of it asks for.
+//! M13: how far a replica that looks for new versions, or is told of them, is behind the bucket, and what an hour of it asks
+//! for.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use siltstone::{Clock, Env, Result};
-use siltstone_cloud::{Following, Home, LocalCopies, Replica, ReplicaOptions};
+use siltstone_cloud::{Announce, Following, Home, LocalCopies, Replica, ReplicaOptions};
 
+use crate::crew::{Crew, Workers};
 use crate::figure::{Figure, Unit, Wanted, quantile};
-use crate::stage::{Dice, Machine, Mode, Opened, Plan, Stage, engine, key, wrong};
+use crate::stage::{Dice, Extras, Machine, Mode, Opened, Plan, Stage, engine, key, wrong};
 
 /// New versions, so far apart on average.
 const VERSIONS: u64 = 40;
@@ -18,11 +21,22 @@ const ENTRIES: u64 = 100;
 const WITHIN: Duration = Duration::from_secs(120);
 /// How finely it is looked at.
 const GLANCE: Duration = Duration::from_micros(500);
+/// What somebody who is told should be behind at most.
+const PUSHED_WITHIN_MICROS: f64 = 50_000.0;
 const HOUR: Duration = Duration::from_secs(3600);
 /// So many times as fast goes the clock of a replica that is only there.
 const HURRY: u32 = 120;
 
-/// A replica beside a writer, looking each second and ten times a second, and one of which nobody writes.
+/// How a replica learns of a version.
+#[derive(Clone, Copy)]
+enum Way {
+    /// By looking.
+    Looks(Following),
+    /// By a broker, to which the writer announces it. It looks as usual only where that fails.
+    IsTold,
+}
+
+/// A replica beside a writer, looking each second, ten times a second, and when it is told, and one of which nobody writes.
 ///
 /// # Errors
 ///
@@ -30,8 +44,13 @@ const HURRY: u32 = 120;
 pub fn replicas(plan: &Plan, tell: &mut dyn FnMut(Figure)) -> Result<()> {
     let often = Duration::from_millis(100);
     let often = Following { busy: often, idle: often, ..Following::default() };
-    for (name, following) in [("looks each second", Following::default()), ("each 0.1 s", often)] {
-        let followed = follow(plan, following, VERSIONS)?;
+    let ways = [
+        ("looks each second", Way::Looks(Following::default())),
+        ("each 0.1 s", Way::Looks(often)),
+        ("is told", Way::IsTold),
+    ];
+    for (name, way) in ways {
+        let followed = follow(plan, way, VERSIONS)?;
         report(name, &followed, tell);
     }
     let (requests, dollars) = idle_hour(plan, HURRY)?;
@@ -46,31 +65,58 @@ pub fn replicas(plan: &Plan, tell: &mut dyn FnMut(Figure)) -> Result<()> {
 struct Followed {
     /// From the commit of a version until it was shown, in microseconds.
     lags: Vec<f64>,
+    /// From when the writer announced a version until the replica was told, if it was.
+    news: Vec<f64>,
+    requests_per_version: f64,
     requests_per_hour: f64,
     dollars_per_hour: f64,
 }
 
 fn report(name: &str, followed: &Followed, tell: &mut dyn FnMut(Figure)) {
     let what = |figure: &str| format!("{name}: {figure}");
-    let lag = |share| quantile(&followed.lags, share);
-    tell(Figure::new("M13", what("behind, p50"), lag(0.5), Unit::Micros));
-    // What a push should reach; there is none yet.
-    let p99 = Figure::new("M13", what("behind, p99"), lag(0.99), Unit::Micros);
-    tell(p99.wanted(Wanted::AtMost(50_000.0)));
+    let is_told = !followed.news.is_empty();
+    for (share, shown) in [(0.5, "p50"), (0.99, "p99")] {
+        if is_told {
+            let news = quantile(&followed.news, share);
+            let what = what(&format!("news takes, {shown}"));
+            tell(Figure::new("M13", what, news, Unit::Micros));
+        }
+        let lag = quantile(&followed.lags, share);
+        let lag = Figure::new("M13", what(&format!("behind, {shown}")), lag, Unit::Micros);
+        tell(if is_told { lag.wanted(Wanted::AtMost(PUSHED_WITHIN_MICROS)) } else { lag });
+    }
+    let requests = followed.requests_per_version;
+    tell(Figure::new("M13", what("requests for each version"), requests, Unit::Count));
     let requests = followed.requests_per_hour;
     tell(Figure::new("M13", what("requests of an hour, written to"), requests, Unit::Count));
     let dollars = followed.dollars_per_hour;
     tell(Figure::new("M13", what("price of an hour, written to"), dollars, Unit::Dollars));
 }
 
-fn follow(plan: &Plan, following: Following, versions: u64) -> Result<Followed> {
+fn follow(plan: &Plan, way: Way, versions: u64) -> Result<Followed> {
     let stage = Stage::new(plan);
+    let crew = Crew::start(&stage, Workers { count: 0, slots: 0 })?;
+    let client = crew.client(plan.seed)?;
     let machine = stage.machine("owner")?;
-    let db = machine.open(Mode::Tiered, LocalCopies::All)?;
+    let (announced, told) = (Times::default(), Times::default());
+    let announce = matches!(way, Way::IsTold).then(|| announce(client.announce(), &announced));
+    let extras = Extras { announce, ..Extras::default() };
+    let db = machine.open_with(Mode::Tiered, LocalCopies::All, extras)?;
     let mut dice = Dice(plan.seed);
     commit(&db, plan, &mut dice)?;
     let reader = stage.machine("replica")?;
+    let following = match way {
+        Way::Looks(following) => following,
+        Way::IsTold => Following::default(),
+    };
     let replica = replica(&reader, &reader.home, following)?;
+    let listener = match way {
+        Way::Looks(_) => None,
+        Way::IsTold => Some(crew.listen(plan.seed, hear(&replica, &told))?),
+    };
+    if listener.is_some() {
+        wait_until("no news came", || Ok(!told.all().is_empty()))?;
+    }
     let (before, begin) = (reader.bucket.meter(), Instant::now());
     let mut lags = Vec::new();
     for _ in 0..versions {
@@ -79,15 +125,61 @@ fn follow(plan: &Plan, following: Following, versions: u64) -> Result<Followed> 
         let version = commit(&db, plan, &mut dice)?;
         lags.push(wait_for(&replica, version)?);
     }
-    let (after, hours) =
-        (reader.bucket.meter(), begin.elapsed().as_secs_f64() / HOUR.as_secs_f64());
-    drop(replica);
+    let (after, seconds) = (reader.bucket.meter(), begin.elapsed().as_secs_f64());
+    drop((listener, replica));
     db.close()?;
+    let hours = seconds / HOUR.as_secs_f64();
+    let requests = (after.requests() - before.requests()) as f64;
     Ok(Followed {
         lags,
-        requests_per_hour: (after.requests() - before.requests()) as f64 / hours,
+        news: news(&announced, &told),
+        requests_per_version: requests / versions as f64,
+        requests_per_hour: requests / hours,
         dollars_per_hour: (after.dollars() - before.dollars()) / hours,
     })
+}
+
+/// When something happened to a version first.
+#[derive(Clone, Default)]
+struct Times(Arc<Mutex<BTreeMap<u64, Instant>>>);
+
+impl Times {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<u64, Instant>> {
+        // Nothing under the lock stops half way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, version: u64) {
+        self.all().entry(version).or_insert_with(Instant::now);
+    }
+}
+
+fn announce(announce: Announce, announced: &Times) -> Announce {
+    let announced = announced.clone();
+    Arc::new(move |version| {
+        announced.note(version.0);
+        announce(version);
+    })
+}
+
+fn hear(replica: &Replica, told: &Times) -> impl Fn(u64) + Send + Sync + 'static {
+    let (news, told) = (replica.news(), told.clone());
+    move |version| {
+        told.note(version);
+        news.tell(version);
+    }
+}
+
+/// From each announcement until it, or a later one, was told of, but for what was announced before anybody listened.
+fn news(announced: &Times, told: &Times) -> Vec<f64> {
+    let told = told.all();
+    let Some(first) = told.keys().next().copied() else { return Vec::new() };
+    let announced = announced.all();
+    let heard = announced.range(first + 1..).filter_map(|(version, said)| {
+        let heard = told.range(version..).map(|(_, heard)| *heard).min()?;
+        Some((heard - *said).as_secs_f64() * 1e6)
+    });
+    heard.collect()
 }
 
 /// Writes something, and waits until the bucket has it as a version, which it returns.
@@ -106,16 +198,22 @@ fn commit(db: &Opened, plan: &Plan, dice: &mut Dice) -> Result<u64> {
 /// How long it takes from now until a replica shows a version.
 fn wait_for(replica: &Replica, version: u64) -> Result<f64> {
     let committed = Instant::now();
-    while replica.version() < version {
-        if let Some(error) = replica.failure() {
-            return Err(error.into());
-        }
-        if committed.elapsed() > WITHIN {
-            return Err(wrong(format!("no replica shows version {version}")));
+    wait_until(&format!("no replica shows version {version}"), || match replica.failure() {
+        Some(error) => Err(error.into()),
+        None => Ok(replica.version() >= version),
+    })?;
+    Ok(committed.elapsed().as_secs_f64() * 1e6)
+}
+
+fn wait_until(what_if_not: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
+    let begun = Instant::now();
+    while !holds()? {
+        if begun.elapsed() > WITHIN {
+            return Err(wrong(what_if_not));
         }
         std::thread::sleep(GLANCE);
     }
-    Ok(committed.elapsed().as_secs_f64() * 1e6)
+    Ok(())
 }
 
 fn replica(machine: &Machine, home: &Home, following: Following) -> Result<Replica> {
@@ -176,13 +274,32 @@ mod tests {
         let plan = small("follow");
         let often = Duration::from_millis(50);
         let following = Following { busy: often, idle: often, ..Following::default() };
-        let followed = follow(&plan, following, 3).unwrap();
-        assert_eq!(followed.lags.len(), 3);
-        assert!(followed.lags.iter().all(|lag| *lag > 0.0), "{:?}", followed.lags);
-        // One look and one table a version, at the least.
-        let versions_per_hour = HOUR.as_secs_f64() / APART.as_secs_f64() / 2.0;
-        assert!(followed.requests_per_hour > versions_per_hour, "{}", followed.requests_per_hour);
-        assert!(followed.dollars_per_hour > 0.0);
+        let followed = follow(&plan, Way::Looks(following), 3).unwrap();
+        check(&followed, 3);
+        assert!(followed.news.is_empty());
+    }
+
+    #[test]
+    fn a_replica_that_is_told_shows_each_version_too() {
+        let plan = small("told");
+        let followed = follow(&plan, Way::IsTold, 3).unwrap();
+        check(&followed, 3);
+        assert!(!followed.news.is_empty(), "the broker passes on what is announced");
+        let mut figures = Vec::new();
+        report("is told", &followed, &mut |figure| figures.push(figure));
+        let wanted: Vec<&str> = figures
+            .iter()
+            .filter(|figure| figure.wanted.is_some())
+            .map(|figure| figure.what.as_str())
+            .collect();
+        assert_eq!(wanted, ["is told: behind, p50", "is told: behind, p99"]);
+    }
+
+    fn check(followed: &Followed, versions: usize) {
+        assert_eq!(followed.lags.len(), versions);
+        // A record and a table, at the least.
+        assert!(followed.requests_per_version >= 2.0, "{}", followed.requests_per_version);
+        assert!(followed.requests_per_hour > 0.0 && followed.dollars_per_hour > 0.0);
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! What measurements stand on: a store in memory, slow by a profile, a bucket on it for each machine, and databases in each
-//! mode. Programs that measure other engines stage theirs here, too, so that all meet the same store.
+//! mode. Programs that measure other engines stage theirs here, too, so that all meet the same store. Where somebody names a
+//! bucket of a server, a stage may lie there instead.
+
+mod server;
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,12 +13,15 @@ use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use siltstone::{
     BloomFilter, Db, Env, Error, ErrorKind, EventListener, FilterPolicy, Options, Result,
+    TableStore,
 };
 use siltstone_cloud::{
-    CacheOptions, CloudDb, CloudOptions, ExtentCache, Home, LocalCopies, LogArchive, Prepare,
-    RemoteOptions, Root, sized_for_buckets,
+    Announce, CacheOptions, CloudDb, CloudOptions, ExtentCache, Home, LocalCopies, LogArchive,
+    Prepare, RemoteOptions, Root, sized_for_buckets,
 };
-use siltstone_s3::{Faults, Options as BucketOptions, Profile, S3Bucket, SlowStore};
+use siltstone_s3::{Faults, Location, Options as BucketOptions, Profile, S3Bucket, SlowStore};
+
+use server::Server;
 
 const CACHE_BYTES: u64 = 4 << 30;
 
@@ -39,7 +45,11 @@ pub struct Plan {
 impl Plan {
     /// Bytes of all entries.
     pub(crate) fn bytes(&self) -> u64 {
-        self.records * (key(0).len() + self.value_bytes) as u64
+        self.records * self.entry_bytes()
+    }
+
+    pub(crate) fn entry_bytes(&self) -> u64 {
+        (key(0).len() + self.value_bytes) as u64
     }
 }
 
@@ -106,13 +116,23 @@ pub(crate) struct Extras {
     pub(crate) listener: Option<Arc<dyn EventListener>>,
     /// For databases in a bucket.
     pub(crate) prepare: Option<Prepare>,
+    /// Likewise.
+    pub(crate) announce: Option<Announce>,
+    /// Another place for the tables of a database in a folder.
+    pub(crate) table_store: Option<Arc<dyn TableStore>>,
 }
 
 /// A store that machines share.
 pub struct Stage {
-    store: Arc<InMemory>,
+    store: Store,
     plan: Plan,
     faults: Faults,
+}
+
+enum Store {
+    Memory(Arc<InMemory>),
+    /// As slow as it is: it knows no profile and no faults, and nobody has a copy of it.
+    Server(Server),
 }
 
 /// A machine: a folder, and its way to the store. The folder goes with it.
@@ -125,7 +145,14 @@ pub struct Machine {
 impl Stage {
     /// An empty store.
     pub fn new(plan: &Plan) -> Self {
-        Stage { store: Arc::new(InMemory::new()), plan: plan.clone(), faults: Faults::default() }
+        let store = Store::Memory(Arc::new(InMemory::new()));
+        Stage { store, plan: plan.clone(), faults: Faults::default() }
+    }
+
+    /// An empty place of its own in a server's bucket, which goes with it.
+    pub(crate) fn on(plan: &Plan, location: &Location) -> Self {
+        let store = Store::Server(Server::new(location));
+        Stage { store, plan: plan.clone(), faults: Faults::default() }
     }
 
     pub(crate) fn with_faults(self, faults: Faults) -> Self {
@@ -139,18 +166,35 @@ impl Stage {
     /// Another store, with what this one holds now: what is left when a machine is lost at this moment.
     pub fn as_of_now(&self) -> Self {
         let (plan, faults) = (self.plan.clone(), self.faults.clone());
-        Stage { store: Arc::new(self.store.fork()), plan, faults }
+        Stage { store: Store::Memory(Arc::new(self.memory().fork())), plan, faults }
+    }
+
+    fn memory(&self) -> &Arc<InMemory> {
+        match &self.store {
+            Store::Memory(store) => store,
+            Store::Server(_) => panic!("only a store in memory is copied, or slow by a profile"),
+        }
     }
 
     /// A way to the store, as slow as planned, its times drawn from the beginning. For other engines as for ours.
     pub fn way(&self) -> SlowStore {
         let Plan { profile, seed, .. } = self.plan;
-        SlowStore::new(self.store.clone(), profile, self.faults.clone(), seed)
+        SlowStore::new(self.memory().clone(), profile, self.faults.clone(), seed)
     }
 
     /// A new machine, with an empty folder and counts of its own.
     pub(crate) fn machine(&self, name: &str) -> Result<Machine> {
-        self.machine_by(Arc::new(self.way()), name)
+        self.machine_with(BucketOptions::default(), name)
+    }
+
+    /// The same, with another way to ask its bucket.
+    pub(crate) fn machine_with(&self, options: BucketOptions, name: &str) -> Result<Machine> {
+        match &self.store {
+            Store::Memory(_) => self.machine_over(Arc::new(self.way()), options, name),
+            Store::Server(server) => {
+                self.machine_at(server.bucket(options)?, (server.root(), name))
+            }
+        }
     }
 
     /// A new machine, with an empty folder and a way to the store that somebody wrapped.
@@ -159,10 +203,23 @@ impl Stage {
     ///
     /// If its bucket cannot be made.
     pub fn machine_by(&self, way: Arc<dyn ObjectStore>, name: &str) -> Result<Machine> {
-        let options = BucketOptions { seed: Some(self.plan.seed), ..BucketOptions::default() };
+        self.machine_over(way, BucketOptions::default(), name)
+    }
+
+    fn machine_over(
+        &self,
+        way: Arc<dyn ObjectStore>,
+        options: BucketOptions,
+        name: &str,
+    ) -> Result<Machine> {
+        let options = BucketOptions { seed: Some(self.plan.seed), ..options };
         let bucket = S3Bucket::over(way, "", options).map_err(wrong)?;
+        self.machine_at(bucket, ("db", name))
+    }
+
+    fn machine_at(&self, bucket: S3Bucket, (root, name): (&str, &str)) -> Result<Machine> {
         let bucket = Arc::new(bucket);
-        let root = Root::new("db").map_err(wrong)?;
+        let root = Root::new(root).map_err(wrong)?;
         let home = Home::new(bucket.clone(), root, Env::posix().clock);
         let folder =
             self.plan.folder.join(format!("siltstone-lab-cloud-{name}-{}", std::process::id()));
@@ -188,14 +245,15 @@ impl Machine {
         extras: Extras,
     ) -> Result<Opened> {
         let listeners = extras.listener.into_iter().collect();
-        let options = Options { listeners, ..engine(extras.sizes) };
+        let table_store = extras.table_store;
+        let options = Options { listeners, table_store, ..engine(extras.sizes) };
         if mode == Mode::Local {
             return Db::open(&self.folder, options).map(Opened::Here);
         }
         let reads = self.reads(&options)?;
         let cloud = CloudOptions::default().with_log(mode.log()).with_local(local);
         let mut cloud = cloud.with_reads(reads);
-        cloud.prepare = extras.prepare;
+        (cloud.prepare, cloud.announce) = (extras.prepare, extras.announce);
         CloudDb::open(&self.home, &self.folder, options, cloud).map(Opened::There)
     }
 

@@ -112,6 +112,7 @@ fn run_once(plan: &Plan, way: Way, pace: Pace) -> Result<Outcome> {
         sizes: Some(Sizes::of(plan, FLUSHES)),
         listener: Some(Arc::clone(&merges) as _),
         prepare: client.as_ref().map(Client::prepare),
+        ..Extras::default()
     };
     let db = open(&machine, way, extras)?;
     load(&db, plan)?;

@@ -18,6 +18,12 @@ pub trait Bucket: Send + Sync {
     /// All or a part of an object. A part may reach past the object's end, and then ends there.
     fn get(&self, name: &str, part: Part, call: Call) -> Result<Object>;
 
+    /// The same part of many objects, in their order: each as [`get`](Self::get) would answer, with a call's time for
+    /// itself. One after the other, unless the implementation can do better.
+    fn get_each(&self, names: &[String], part: Part, call: Call) -> Vec<Result<Object>> {
+        names.iter().map(|name| self.get(name, part, call)).collect()
+    }
+
     /// Size and tag of an object.
     fn head(&self, name: &str, call: Call) -> Result<Stat>;
 

@@ -14,10 +14,11 @@ use crate::bucket::{Bucket, Call, Condition, Failure, Part, Purpose, Result, Sta
 pub type Case = fn(&dyn Bucket);
 
 /// All that is asked, by name.
-pub const CASES: [(&str, Case); 10] = [
+pub const CASES: [(&str, Case); 11] = [
     ("parts end with the object", parts_end_with_the_object),
     ("empty objects are objects", empty_objects_are_objects),
     ("what is missing is missing", what_is_missing_is_missing),
+    ("many come in their order", many_come_in_their_order),
     ("conditions hold or refuse", conditions_hold_or_refuse),
     ("one of racing creators wins", one_of_racing_creators_wins),
     ("no update is lost", no_update_is_lost),
@@ -125,6 +126,23 @@ fn what_is_missing_is_missing(bucket: &dyn Bucket) {
     }
     assert_eq!(failure(bucket.head(name, call())), Some(Failure::Missing));
     assert_eq!(bucket.list(name, "", call()).expect("lists"), []);
+}
+
+fn many_come_in_their_order(bucket: &dyn Bucket) {
+    let name = |nth: usize| format!("conformance/many/{nth}");
+    for nth in (0..40).filter(|nth| nth % 7 != 3) {
+        put(bucket, &name(nth), &format!("{nth} of them"), Condition::Always).expect("puts");
+    }
+    let names: Vec<String> = (0..40).rev().map(name).collect();
+    let got = bucket.get_each(&names, Part::Tail(7), call());
+    assert_eq!(got.len(), names.len());
+    for (nth, got) in (0..40).rev().zip(got) {
+        match got {
+            Ok(object) => assert_eq!(object.body, "of them", "{nth}"),
+            Err(error) => assert_eq!((error.failure, nth % 7), (Failure::Missing, 3), "{nth}"),
+        }
+    }
+    assert!(bucket.get_each(&[], Part::Whole, call()).is_empty());
 }
 
 fn conditions_hold_or_refuse(bucket: &dyn Bucket) {

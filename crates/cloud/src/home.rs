@@ -122,19 +122,26 @@ impl Home {
         bytes_max: u64,
     ) -> Outcome<Option<Object>> {
         let part = Part::Range { offset: 0, len: bytes_max };
-        let got = self.patiently(|| match self.bucket.get(name, part, Call::new(purpose)) {
-            Ok(object) => Ok(Some(object)),
-            Err(failed) if failed.failure == Failure::Missing => Ok(None),
-            Err(failed) => Err(failed),
-        })?;
-        match got {
-            Some(object)
-                if object.bytes > bytes_max || object.bytes != object.body.len() as u64 =>
-            {
-                Err(Error::damaged(name, format!("has {} bytes", object.bytes)))
-            }
-            got => Ok(got),
-        }
+        let got = self.patiently(|| found(self.bucket.get(name, part, Call::new(purpose))))?;
+        all_of(name, got, bytes_max)
+    }
+
+    /// All of each object, or `None` where there is none, in their order: asked for together, where the bucket can.
+    pub(crate) fn read_each(
+        &self,
+        names: &[String],
+        purpose: Purpose,
+        bytes_max: u64,
+    ) -> Vec<Outcome<Option<Object>>> {
+        let part = Part::Range { offset: 0, len: bytes_max };
+        let got = self.bucket.get_each(names, part, Call::new(purpose));
+        let judge = |(name, got): (&String, _)| match found(got) {
+            Ok(got) => all_of(name, got, bytes_max),
+            // What failed for now is asked for again, by itself.
+            Err(failed) if is_passing(&failed) => self.read(name, purpose, bytes_max),
+            Err(failed) => Err(failed.into()),
+        };
+        names.iter().zip(got).map(judge).collect()
     }
 
     /// What is known of an object, or `None` if there is none.
@@ -242,6 +249,25 @@ impl Home {
         }
         let is_as_before = matches!(when, Condition::Tagged(tag) if *tag == object.tag);
         Ok((!is_as_before).then_some(Decision::Other(object)))
+    }
+}
+
+/// Nothing there is an answer too.
+fn found(got: bucket::Result<Object>) -> bucket::Result<Option<Object>> {
+    match got {
+        Ok(object) => Ok(Some(object)),
+        Err(failed) if failed.failure == Failure::Missing => Ok(None),
+        Err(failed) => Err(failed),
+    }
+}
+
+/// What came must be the whole object.
+fn all_of(name: &str, got: Option<Object>, bytes_max: u64) -> Outcome<Option<Object>> {
+    match got {
+        Some(object) if object.bytes > bytes_max || object.bytes != object.body.len() as u64 => {
+            Err(Error::damaged(name, format!("has {} bytes", object.bytes)))
+        }
+        got => Ok(got),
     }
 }
 

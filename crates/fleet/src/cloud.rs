@@ -1,5 +1,7 @@
 //! A tiered database's tables, as a fleet asks for them.
 
+use std::time::Duration;
+
 use siltstone::{Error, FileNumber, Result};
 use siltstone_cloud::{CloudTables, Name, Table};
 use siltstone_remote::{ObjectName, OutputTable};
@@ -11,6 +13,10 @@ impl Tables for CloudTables {
         let object = CloudTables::object_of(self, FileNumber(number))?;
         let name = ObjectName::new(&object.name).ok()?;
         Some(ObjectRef { name, bytes: object.bytes, crc32c: Some(object.crc32c) })
+    }
+
+    fn when_there(&self, numbers: Vec<u64>, within: Duration, then: Box<dyn FnOnce() + Send>) {
+        CloudTables::when_there(self, numbers, within, then);
     }
 
     fn adopt(&self, number: u64, output: &OutputTable) -> Result<()> {

@@ -1,23 +1,24 @@
-//! The engine's side: jobs that a database gives away become submissions, and outcomes become its tables.
+//! The engine's side: what a database gives away, and to whom. What becomes of a job is [`job`](crate::job)'s.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use siltstone::service::{
-    CompactionService, Completion, FinishedJob, JobOutcome, JobSpec, JobSummary, JobTable,
-    Submitted,
+    CompactionService, Completion, JobOutcome, JobSpec, JobSummary, Submitted,
 };
 use siltstone::{Clock, Comparator, Error, ErrorKind, FileNumber, Result};
 use siltstone_cloud::{Bucket, Call, Epoch, Part, Purpose, Root};
 use siltstone_remote::{
-    BytewiseOrder, DbId, HomeReason, JobFailure, JobId, KeyOrder, ObjectName, Outcome, OutputTable,
-    Policy, Priority, RemoteClient, Request, Secret, Submission, Ticket,
+    BytewiseOrder, DbId, JobId, KeyOrder, ObjectName, OutputTable, Policy, Priority, RemoteClient,
+    Secret,
 };
 
 use crate::convert;
 use crate::input::to_error;
+use crate::job::{AwayHandle, Leaving, OpenJob};
 use crate::tables::Tables;
 
 /// What is looked at before a worker's table is adopted.
@@ -46,6 +47,9 @@ pub struct FleetConfig {
     pub takes_level0: bool,
     /// Jobs that are away at once; further ones run here.
     pub jobs_max: usize,
+    /// For so long a job waits for its inputs to be in the bucket; then it runs here. It does not wait where level 0 is
+    /// so full that writers are held back.
+    pub inputs_within: Duration,
     /// What is looked at before a table is adopted.
     pub verify: Verify,
     /// Given to workers with each job.
@@ -53,7 +57,7 @@ pub struct FleetConfig {
 }
 
 impl FleetConfig {
-    /// The usual settings: elsewhere if possible but for level 0, 64 jobs at once.
+    /// The usual settings: elsewhere if possible but for level 0, 64 jobs at once, ten seconds for their inputs' uploads.
     pub fn new(db: DbId, epoch: Epoch, root: Root) -> Self {
         FleetConfig {
             db,
@@ -62,6 +66,7 @@ impl FleetConfig {
             policy: Policy::default(),
             takes_level0: false,
             jobs_max: 64,
+            inputs_within: Duration::from_secs(10),
             verify: Verify::default(),
             storage: None,
         }
@@ -100,15 +105,15 @@ impl FleetConfig {
 pub struct Fleet {
     client: RemoteClient,
     shared: Arc<Shared>,
-    clock: Arc<dyn Clock>,
     order: Arc<dyn KeyOrder + Send + Sync>,
 }
 
 /// What outlives a job's submission.
-struct Shared {
+pub(crate) struct Shared {
+    clock: Arc<dyn Clock>,
     bucket: Arc<dyn Bucket>,
-    tables: Arc<dyn Tables>,
-    config: FleetConfig,
+    pub(crate) tables: Arc<dyn Tables>,
+    pub(crate) config: FleetConfig,
 }
 
 impl Fleet {
@@ -120,41 +125,14 @@ impl Fleet {
         clock: Arc<dyn Clock>,
         config: FleetConfig,
     ) -> Self {
-        let shared = Arc::new(Shared { bucket, tables, config });
-        Fleet { client, shared, clock, order: Arc::new(BytewiseOrder) }
+        let shared = Arc::new(Shared { clock, bucket, tables, config });
+        Fleet { client, shared, order: Arc::new(BytewiseOrder) }
     }
 
     /// The same for a database with a comparator of its own.
     #[must_use]
     pub fn ordered_by(self, comparator: Arc<dyn Comparator>) -> Self {
         Fleet { order: Arc::new(Order(comparator)), ..self }
-    }
-
-    /// A spec, or why there is none.
-    fn spec(&self, spec: &JobSpec) -> convert::Told<siltstone_remote::JobSpec> {
-        let config = &self.shared.config;
-        let job = siltstone_cloud::JobId { epoch: config.epoch, number: spec.number.0 };
-        let place = config.root.job(job, "");
-        let place = ObjectName::new(place.trim_end_matches('/')).map_err(|bad| bad.to_string())?;
-        let ticket = convert::Ticket {
-            job: self.job_id(spec.number),
-            db: config.db.clone(),
-            epoch: config.epoch.0,
-            place,
-        };
-        convert::to_remote(spec, ticket, &*self.shared.tables)
-    }
-
-    /// One of its own for each job of each database: in one database numbers differ, in one epoch, and two databases would
-    /// have to ask in the same millisecond for the same number.
-    fn job_id(&self, number: FileNumber) -> JobId {
-        let config = &self.shared.config;
-        let db = u128::from(crc32c::crc32c(config.db.as_str().as_bytes()));
-        let [.., e1, e0] = config.epoch.0.to_be_bytes();
-        let [.., n3, n2, n1, n0] = number.0.to_be_bytes();
-        let (epoch, number) = (u16::from_be_bytes([e1, e0]), u32::from_be_bytes([n3, n2, n1, n0]));
-        let chance = db << 48 | u128::from(epoch) << 32 | u128::from(number);
-        JobId::new(self.clock.wall_micros() / 1_000, chance)
     }
 }
 
@@ -173,29 +151,32 @@ impl CompactionService for Fleet {
     }
 
     fn submit(&self, spec: JobSpec, summary: &JobSummary, done: Completion) -> Box<dyn Submitted> {
-        let remote = match self.spec(&spec) {
-            Ok(remote) => Arc::new(remote),
-            Err(why) => {
-                done.complete(JobOutcome::RunHere(why));
-                return Box::new(Away(None));
-            }
-        };
-        let config = &self.shared.config;
-        let submission = Submission {
-            spec: remote,
-            priority: Priority { level0_pressure: summary.level0_pressure, score: 0 },
-            attempts_max: 0,
-            storage: config.storage.clone(),
-        };
-        let order = Arc::clone(&self.order);
-        let request = Request { submission, policy: config.policy, order };
-        let Some(open) = OpenJob::begin(&self.shared, spec.number) else {
+        let shared = &self.shared;
+        // Now, though it may yet wait: a commit in between would give its number up.
+        let Some(open) = OpenJob::begin(shared, spec.number) else {
             let why = "its number was given up: what came of it could not be named";
             done.complete(JobOutcome::RunHere(why.to_owned()));
-            return Box::new(Away(None));
+            return Box::new(AwayHandle::default());
         };
-        let on_done = Box::new(move |outcome| done.complete(open.end(outcome)));
-        Box::new(Away(Some(self.client.submit(request, on_done))))
+        let away = AwayHandle::default();
+        let missing = shared.missing(&spec);
+        let leaving = Leaving {
+            client: self.client.clone(),
+            spec,
+            priority: Priority { level0_pressure: summary.level0_pressure, score: 0 },
+            order: Arc::clone(&self.order),
+            open,
+            done,
+        };
+        // Where writers wait for it, it waits for nothing.
+        let may_wait = summary.level0_pressure == 0;
+        if missing.is_empty() || !may_wait {
+            leaving.go(&away.0);
+        } else {
+            let (goes, within) = (Arc::clone(&away.0), shared.config.inputs_within);
+            shared.tables.when_there(missing, within, Box::new(move || leaving.go(&goes)));
+        }
+        Box::new(away)
     }
 }
 
@@ -205,92 +186,42 @@ impl fmt::Debug for Fleet {
     }
 }
 
-/// A job that is away; of one that never went there is nothing to cancel.
-struct Away(Option<Ticket>);
-
-impl Submitted for Away {
-    fn cancel(&self) {
-        if let Some(ticket) = &self.0 {
-            ticket.cancel();
-        }
-    }
-}
-
-/// Of a job whose tables the database may still come to name; dropped when it may not, or has.
-struct OpenJob {
-    shared: Arc<Shared>,
-    number: FileNumber,
-}
-
-impl OpenJob {
-    fn begin(shared: &Arc<Shared>, number: FileNumber) -> Option<Self> {
-        let begins = shared.tables.job_begins(number.0);
-        begins.then(|| OpenJob { shared: Arc::clone(shared), number })
-    }
-
-    fn end(self, outcome: Outcome) -> JobOutcome {
-        match outcome {
-            Outcome::Done(completion) => {
-                let result = completion.finished.result;
-                JobOutcome::Done(Box::new(Finished {
-                    tables: result.outputs.iter().map(convert::table).collect(),
-                    outputs: result.outputs,
-                    entries_dropped: result.costs.entries_dropped,
-                    open: self,
-                }))
-            }
-            Outcome::RunHere(reason) => JobOutcome::RunHere(why_home(reason).to_owned()),
-            Outcome::Failed(failure) => JobOutcome::RunHere(why_failed(&failure)),
-            Outcome::Cancelled => JobOutcome::RunHere("it was cancelled".to_owned()),
-        }
-    }
-}
-
-impl Drop for OpenJob {
-    fn drop(&mut self) {
-        self.shared.tables.job_ends(self.number.0);
-    }
-}
-
-fn why_home(reason: HomeReason) -> &'static str {
-    match reason {
-        HomeReason::Small => "it is not worth the way",
-        HomeReason::Waited => "no worker took it in time",
-        HomeReason::Failures => "it failed too often elsewhere",
-        HomeReason::Refused => "the broker does not take it",
-    }
-}
-
-fn why_failed(failure: &JobFailure) -> String {
-    format!("it failed elsewhere: {failure}")
-}
-
-struct Finished {
-    outputs: Vec<OutputTable>,
-    tables: Vec<JobTable>,
-    entries_dropped: u64,
-    open: OpenJob,
-}
-
-impl FinishedJob for Finished {
-    fn tables(&self) -> &[JobTable] {
-        &self.tables
-    }
-
-    fn entries_dropped(&self) -> u64 {
-        self.entries_dropped
-    }
-
-    fn adopt(&self, nth: usize, number: FileNumber) -> Result<()> {
-        let (shared, output) = (&self.open.shared, &self.outputs[nth]);
-        shared.check(output)?;
-        shared.tables.adopt(number.0, output)
-    }
-}
-
 impl Shared {
+    /// A spec, or why there is none.
+    pub(crate) fn spec(&self, spec: &JobSpec) -> convert::Told<siltstone_remote::JobSpec> {
+        let config = &self.config;
+        let job = siltstone_cloud::JobId { epoch: config.epoch, number: spec.number.0 };
+        let place = config.root.job(job, "");
+        let place = ObjectName::new(place.trim_end_matches('/')).map_err(|bad| bad.to_string())?;
+        let ticket = convert::Ticket {
+            job: self.job_id(spec.number),
+            db: config.db.clone(),
+            epoch: config.epoch.0,
+            place,
+        };
+        convert::to_remote(spec, ticket, &*self.tables)
+    }
+
+    /// One of its own for each job of each database: in one database numbers differ, in one epoch, and two databases would
+    /// have to ask in the same millisecond for the same number.
+    fn job_id(&self, number: FileNumber) -> JobId {
+        let config = &self.config;
+        let db = u128::from(crc32c::crc32c(config.db.as_str().as_bytes()));
+        let [.., e1, e0] = config.epoch.0.to_be_bytes();
+        let [.., n3, n2, n1, n0] = number.0.to_be_bytes();
+        let (epoch, number) = (u16::from_be_bytes([e1, e0]), u32::from_be_bytes([n3, n2, n1, n0]));
+        let chance = db << 48 | u128::from(epoch) << 32 | u128::from(number);
+        JobId::new(self.clock.wall_micros() / 1_000, chance)
+    }
+
+    /// Inputs that are not in the bucket.
+    fn missing(&self, spec: &JobSpec) -> Vec<u64> {
+        let numbers = spec.inputs.iter().map(|input| input.number.0);
+        numbers.filter(|number| self.tables.object_of(*number).is_none()).collect()
+    }
+
     /// Workers are not believed: the bucket is asked.
-    fn check(&self, output: &OutputTable) -> Result<()> {
+    pub(crate) fn check(&self, output: &OutputTable) -> Result<()> {
         let (name, call) = (output.name.as_str(), Call::new(Purpose::CompactOut));
         let (bytes, crc32c) = match self.config.verify {
             Verify::Size => {

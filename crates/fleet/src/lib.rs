@@ -15,6 +15,7 @@ mod cloud;
 mod convert;
 mod fleet;
 mod input;
+mod job;
 mod output;
 mod runner;
 mod tables;

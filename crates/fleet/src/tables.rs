@@ -1,5 +1,7 @@
 //! Where a database's tables lie: asked of its store, which alone knows.
 
+use std::time::Duration;
+
 use siltstone::Result;
 use siltstone_remote::{ObjectName, OutputTable};
 
@@ -17,8 +19,14 @@ pub struct ObjectRef {
 /// What a fleet must know of a store, and what the store must know of a fleet. Calls come from lanes, under no lock, but for
 /// [`job_ends`](Self::job_ends).
 pub trait Tables: Send + Sync {
-    /// The object of a table; `None` while it is not in the bucket. Then a job that needs it runs at home.
+    /// The object of a table; `None` while it is not in the bucket.
     fn object_of(&self, number: u64) -> Option<ObjectRef>;
+
+    /// Calls `then` once all these tables are in the bucket, or that has taken `within`, or nothing more comes: at once, or
+    /// later on any thread. A job of which a table is not there even then runs at home.
+    fn when_there(&self, _numbers: Vec<u64>, _within: Duration, then: Box<dyn FnOnce() + Send>) {
+        then();
+    }
 
     /// A table of this number is, from now on, what a worker has made. Its size is the bucket's, and its checksum as
     /// far as that was asked for. If the number is [removed](siltstone::TableStore::remove), so may the object be.

@@ -5,6 +5,9 @@
 //! read inputs, write outputs below a name that belongs to their attempt only, and what they return is checked before
 //! anybody believes it. Nothing here knows the engine; a job travels as a [`JobSpec`], complete in itself.
 //!
+//! The broker also passes on which version of a database is in the bucket, from its writer to its replicas
+//! (feature `grpc`, too).
+//!
 //! The three of them are state machines without threads, clocks or sockets ([`machine`]), and the network is around them
 //! (feature `grpc`). So everything that is decided can be replayed from a seed.
 #![forbid(unsafe_code)]
@@ -34,6 +37,7 @@ pub use grpc::{
     host::BrokerHost,
     security::{BrokerAddress, ClientSecurity, OnLost, ServerSecurity, TlsFiles, TransportError},
     termination::termination,
+    watching::{OnVersion, VersionWatch},
     worker::run_worker,
 };
 pub use job::failure::{FailureCode, JobFailure};

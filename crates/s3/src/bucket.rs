@@ -6,7 +6,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +15,8 @@ use siltstone_cloud::{
     Bucket, BucketError, Call, Condition, Failure, Object, Part, Result, Stat, Tag,
 };
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::client::pages::{PAGE, Wanted};
 use crate::client::{Backend, Client, Deletes, advice};
@@ -151,6 +153,15 @@ impl S3Bucket {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
+        self.begin(call, work).end(name, effect)
+    }
+
+    /// Has the runtime do something.
+    fn begin<T, F>(&self, call: Call, work: impl FnOnce(Arc<Client>, Call) -> F) -> Begun<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
         let margin = LAST_WORDS.min(call.within / 10);
         let work = work(Arc::clone(&self.client), Call { within: call.within - margin, ..call });
         let (answer, answered) = sync_channel(1);
@@ -159,12 +170,26 @@ impl S3Bucket {
             // Nobody waits any more, if this fails.
             let _ = answer.send(work.await);
         });
-        let why = match answered.recv_timeout(call.within) {
+        Begun { answered, task: task.abort_handle(), until: Instant::now() + call.within }
+    }
+}
+
+/// A call that the runtime is at.
+struct Begun<T> {
+    answered: Receiver<Result<T>>,
+    task: AbortHandle,
+    until: Instant,
+}
+
+impl<T> Begun<T> {
+    fn end(self, name: &str, effect: Effect) -> Result<T> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        let why = match self.answered.recv_timeout(left) {
             Ok(outcome) => return outcome,
             Err(RecvTimeoutError::Timeout) => "no answer in the call's time",
             Err(RecvTimeoutError::Disconnected) => "the request's task died",
         };
-        task.abort();
+        self.task.abort();
         let failure = match effect {
             Effect::Read => Failure::Unavailable,
             Effect::Write => Failure::Unsure,
@@ -185,6 +210,15 @@ impl Bucket for S3Bucket {
         self.run(name, Effect::Read, call, |client, call| async move {
             client.get(&owned, part, call).await
         })
+    }
+
+    fn get_each(&self, names: &[String], part: Part, call: Call) -> Vec<Result<Object>> {
+        let begin = |name: &String| {
+            let owned = name.clone();
+            self.begin(call, |client, call| async move { client.get(&owned, part, call).await })
+        };
+        let begun: Vec<_> = names.iter().map(begin).collect();
+        names.iter().zip(begun).map(|(name, begun)| begun.end(name, Effect::Read)).collect()
     }
 
     fn head(&self, name: &str, call: Call) -> Result<Stat> {
@@ -235,5 +269,35 @@ impl Drop for S3Bucket {
             // Does not wait, so that a bucket may be dropped on a thread of another runtime.
             runtime.shutdown_background();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use object_store::memory::InMemory;
+    use siltstone_cloud::Purpose;
+
+    use super::*;
+    use crate::{Faults, Profile, SlowStore};
+
+    /// By the time that the same gets take one after the other, in which the store is mostly waited for.
+    #[test]
+    fn many_are_asked_for_together() {
+        let store =
+            SlowStore::new(Arc::new(InMemory::new()), Profile::S3_STANDARD, Faults::default(), 7);
+        let bucket = S3Bucket::over(Arc::new(store), "db", Options::default()).unwrap();
+        let call = Call::new(Purpose::Tool);
+        bucket.put("one", "1".into(), Condition::Always, call).unwrap();
+        let names = vec!["one".to_owned(); 24];
+        let begin = Instant::now();
+        let one_by_one: Vec<_> =
+            names.iter().map(|name| bucket.get(name, Part::Whole, call)).collect();
+        let took = begin.elapsed();
+        let begin = Instant::now();
+        let together = bucket.get_each(&names, Part::Whole, call);
+        assert!(begin.elapsed() < took / 2, "{:?} to {took:?}", begin.elapsed());
+        assert!(one_by_one.iter().chain(&together).all(|got| got.as_ref().unwrap().body == "1"));
     }
 }

@@ -69,8 +69,9 @@ pub(crate) struct Globals {
     #[cfg(feature = "cloud")]
     #[arg(long, global = true, value_name = "FOLDER")]
     cache: Option<std::path::PathBuf>,
-    /// Have merges of a database in a bucket done by workers of this broker, http://HOST:PORT on this machine, or https://
-    /// with the files that SILTSTONE_TLS_CERT, SILTSTONE_TLS_KEY and SILTSTONE_TLS_CA name [default: here]
+    /// Have merges of a database in a bucket done by workers of this broker, and its replicas told of new versions:
+    /// http://HOST:PORT on this machine, or https:// with the files that SILTSTONE_TLS_CERT, SILTSTONE_TLS_KEY and
+    /// SILTSTONE_TLS_CA name [default: here]
     #[cfg(feature = "cloud")]
     #[arg(long, global = true, value_name = "URI")]
     merge_at: Option<String>,

@@ -74,8 +74,8 @@ pub(crate) mod bucket {
 
     use siltstone::{Db, Env, ErrorKind, Options};
     use siltstone_cloud::{
-        CacheOptions, CloudDb, CloudOptions, CloudTables, ExtentCache, Prepare, RemoteOptions,
-        Replica, ReplicaOptions, read_newest, sized_for_buckets,
+        Announce, CacheOptions, CloudDb, CloudOptions, CloudTables, ExtentCache, Prepare,
+        RemoteOptions, Replica, ReplicaOptions, Root, read_newest, sized_for_buckets,
     };
 
     use crate::errors::{Exit, Failure};
@@ -145,13 +145,15 @@ pub(crate) mod bucket {
             .step("see who owns it", format!("siltstone cloud ls {}", url.display()))
     }
 
-    /// Gives merges away.
-    fn merge_at(broker: &str) -> Result<Prepare, Failure> {
+    /// Gives merges away, and has versions told to replicas.
+    fn merge_at(broker: &str, root: &Root) -> Result<(Prepare, Option<Announce>), Failure> {
         let client = Arc::new(Client::new(broker)?);
-        Ok(Arc::new(move |tables: &CloudTables, options: &mut Options| {
+        let announce = client.announce(root);
+        let prepare = move |tables: &CloudTables, options: &mut Options| {
             // A database whose name nobody can use merges by itself.
             options.compaction_service = client.service(tables, options.env.clock.clone());
-        }))
+        };
+        Ok((Arc::new(prepare), announce))
     }
 
     /// Opened for reading, as of now.
@@ -219,7 +221,10 @@ pub(crate) mod bucket {
         let options = sized_for_buckets(options);
         let cloud = CloudOptions::default().with_reads(folder.reads(&options.env)?);
         let mut cloud = cloud.with_unless_owned(!TAKES_OVER.load(Relaxed));
-        cloud.prepare = BROKER.get().map(|broker| merge_at(broker)).transpose()?;
+        if let Some(broker) = BROKER.get() {
+            let (prepare, announce) = merge_at(broker, opened.home.root())?;
+            (cloud.prepare, cloud.announce) = (Some(prepare), announce);
+        }
         cloud.address = format!("process {} of {}", std::process::id(), host());
         let db = CloudDb::open(&opened.home, &folder.path, options, cloud);
         let db = db.map_err(|error| refused(error, url, &folder))?;

@@ -1,4 +1,5 @@
-//! The file system that the engine gets when its log is archived: the same files, and each log's appends counted.
+//! The file system that the engine gets when its log is archived, or its owner has a lease: the same files, and each log's
+//! appends counted, and acknowledged by leave.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,22 +7,26 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use siltstone::{FileLock, FileSystem, Metadata, RandomAccessFile, Result, Site, WritableFile};
 
-use super::ship::Archive;
+use super::ship::{Archive, Wait};
+use crate::tiered::lease::Gate;
 
-pub(crate) struct ArchivedFiles {
+pub(crate) struct LogFiles {
     pub(crate) inner: Arc<dyn FileSystem>,
-    pub(crate) archive: Arc<Archive>,
+    pub(crate) archive: Option<Arc<Archive>>,
+    pub(crate) gate: Option<Arc<Gate>>,
 }
 
-impl ArchivedFiles {
+impl LogFiles {
     fn watch(&self, path: &Path, file: Box<dyn WritableFile>) -> Box<dyn WritableFile> {
-        let archive = Arc::clone(&self.archive);
-        let (stream, appended) = archive.change(|progress| progress.begin(path));
-        Box::new(ArchivedLog { inner: file, archive, stream, appended })
+        let archived = self.archive.as_ref().map(|archive| {
+            let (stream, appended) = archive.change(|progress| progress.begin(path));
+            ArchivedLog { archive: Arc::clone(archive), stream, appended }
+        });
+        Box::new(WatchedLog { inner: file, archived, gate: self.gate.clone() })
     }
 }
 
-impl FileSystem for ArchivedFiles {
+impl FileSystem for LogFiles {
     fn create(&self, path: &Path, site: Site) -> Result<Box<dyn WritableFile>> {
         let file = self.inner.create(path, site)?;
         Ok(if site == Site::WalCreate { self.watch(path, file) } else { file })
@@ -53,7 +58,8 @@ impl FileSystem for ArchivedFiles {
     }
 
     fn remove_file(&self, path: &Path, site: Site) -> Result<()> {
-        match self.archive.change(|progress| progress.remove(path)) {
+        let waits = |archive: &Arc<Archive>| archive.change(|progress| progress.remove(path));
+        match self.archive.as_ref().is_some_and(waits) {
             true => Ok(()),
             false => self.inner.remove_file(path, site),
         }
@@ -61,7 +67,9 @@ impl FileSystem for ArchivedFiles {
 
     fn rename(&self, from: &Path, to: &Path, site: Site) -> Result<()> {
         self.inner.rename(from, to, site)?;
-        self.archive.change(|progress| progress.rename(from, to));
+        if let Some(archive) = &self.archive {
+            archive.change(|progress| progress.rename(from, to));
+        }
         Ok(())
     }
 
@@ -80,23 +88,41 @@ impl FileSystem for ArchivedFiles {
 
 /// A log whose bytes go to the bucket as well.
 struct ArchivedLog {
-    inner: Box<dyn WritableFile>,
     archive: Arc<Archive>,
     stream: u64,
     appended: Arc<AtomicU64>,
 }
 
-impl WritableFile for ArchivedLog {
+struct WatchedLog {
+    inner: Box<dyn WritableFile>,
+    archived: Option<ArchivedLog>,
+    gate: Option<Arc<Gate>>,
+}
+
+impl WatchedLog {
+    /// Behind what is to be acknowledged.
+    fn pass(&self) -> Result<()> {
+        self.gate.as_ref().map_or(Ok(()), |gate| gate.pass())
+    }
+}
+
+impl WritableFile for WatchedLog {
     fn append(&mut self, data: &[u8], site: Site) -> Result<()> {
         self.inner.append(data, site)?;
-        self.appended.fetch_add(data.len() as u64, SeqCst);
-        self.archive.wake();
-        Ok(())
+        if let Some(log) = &self.archived {
+            log.appended.fetch_add(data.len() as u64, SeqCst);
+            log.archive.wake();
+        }
+        self.pass()
     }
 
     fn sync(&mut self, site: Site) -> Result<()> {
+        // The disk and the bucket at the same time: what is in one of them only was acknowledged to nobody.
+        let log = self.archived.as_ref();
+        let wait = log.and_then(|log| log.archive.hurry(log.stream, log.appended.load(SeqCst)));
         self.inner.sync(site)?;
-        self.archive.wait_for(self.stream, self.appended.load(SeqCst))
+        wait.map_or(Ok(()), Wait::done)?;
+        self.pass()
     }
 
     fn end_appends(&mut self) -> Option<Box<dyn Send>> {

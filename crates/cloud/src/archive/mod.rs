@@ -18,7 +18,6 @@
 //! | [`files`] | what the engine calls |
 //! | [`restore`] | logs out of pieces |
 
-mod fetch;
 pub(crate) mod files;
 pub(crate) mod piece;
 pub(crate) mod progress;

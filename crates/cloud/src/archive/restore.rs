@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use siltstone::{FileSystem, Site, Threads};
+use siltstone::{FileSystem, Site};
 
-use super::fetch::{AT_ONCE, fetch};
 use super::piece::{Piece, Stream};
 use crate::bucket::{Condition, Purpose};
 use crate::error::{Error, Outcome};
-use crate::home::{Decision, Home};
+use crate::home::{Decision, Home, OBJECT_BYTES_MAX};
 use crate::names::{Epoch, Name, Token};
+
+/// So many pieces are asked for together, and in memory at once beside the logs that they make.
+const AT_ONCE: usize = 32;
 
 /// What is in the bucket of the log, behind a fence.
 pub(crate) struct Archived {
@@ -70,20 +72,22 @@ impl Gathered {
 /// Writes the logs from `needed` on into a folder.
 pub(crate) fn restore(
     home: &Home,
-    threads: &dyn Threads,
     pieces: &[u64],
     (needed, fs, folder): (u64, &dyn FileSystem, &Path),
 ) -> siltstone::Result<()> {
     let mut logs: BTreeMap<u64, Vec<Gathered>> = BTreeMap::new();
     for together in pieces.chunks(AT_ONCE) {
-        for (number, object) in together.iter().zip(fetch(home, threads, together)) {
+        let names: Vec<_> =
+            together.iter().map(|number| home.object(&Name::Wal(*number))).collect();
+        for (name, object) in
+            names.iter().zip(home.read_each(&names, Purpose::Wal, OBJECT_BYTES_MAX))
+        {
             // Trimmed by the owner before, while it was listed.
             let Some(object) = object? else { continue };
-            let name = home.object(&Name::Wal(*number));
-            if let Piece::Log { stream, offset, body, .. } = Piece::decode(&name, &object.body)?
+            if let Piece::Log { stream, offset, body, .. } = Piece::decode(name, &object.body)?
                 && stream.log >= needed
             {
-                gather(&name, logs.entry(stream.log).or_default(), (stream, offset, &body))?;
+                gather(name, logs.entry(stream.log).or_default(), (stream, offset, &body))?;
             }
         }
     }

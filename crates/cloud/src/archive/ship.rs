@@ -19,6 +19,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How long a wait looks away at most.
 const GLANCE: Duration = Duration::from_millis(20);
+/// What nobody waits for gathers so long: it leaves with the next write that somebody does wait for, or by itself.
+const LINGER: Duration = Duration::from_millis(100);
 /// So many needless pieces are removed at once.
 const TRIM: usize = 256;
 
@@ -31,11 +33,23 @@ pub enum LogArchive {
     /// request, as long as the bucket is in reach.
     Every(Duration),
     /// Before a write with [`sync`](siltstone::WriteOptions::sync) is acknowledged: nothing that was is ever lost. Takes
-    /// the time of a request for all writers that wait together.
+    /// the time of a request for all writers that wait together, with the sync of the folder's log beside it. What is not
+    /// synced follows within 100 ms and a request.
     BeforeAcknowledging {
         /// A write fails, and with it all later ones, if the bucket does not take it for so long.
         patience: Duration,
     },
+}
+
+impl LogArchive {
+    /// For how long what was written waits for more that leaves with it, if nobody waits for it.
+    fn gathers_for(self) -> Duration {
+        match self {
+            LogArchive::Off => Duration::ZERO,
+            LogArchive::Every(time) => time,
+            LogArchive::BeforeAcknowledging { .. } => LINGER,
+        }
+    }
 }
 
 /// A piece that is to be put, or may have been.
@@ -70,9 +84,40 @@ struct State {
     there: Vec<(u64, u64)>,
     /// The log that the committed version needs first, once a version of this opening is committed (I3).
     needed: Option<u64>,
-    urgent: bool,
+    /// Somebody waits until so much of a stream is there.
+    awaited: Vec<(u64, u64)>,
     stopping: bool,
     failed: Option<Error>,
+}
+
+impl State {
+    /// Somebody waits for what is not there yet.
+    fn is_awaited(&self) -> bool {
+        self.awaited.iter().any(|(stream, bytes)| !self.progress.is_there(*stream, *bytes))
+    }
+}
+
+/// Somebody who waits for a part of the log to be in the bucket. While there is one, the part does not wait for more.
+pub(super) struct Wait<'a> {
+    archive: &'a Archive,
+    stream: u64,
+    bytes: u64,
+    patience: Duration,
+}
+
+impl Wait<'_> {
+    pub(super) fn done(self) -> siltstone::Result<()> {
+        self.archive.wait_for(self.stream, self.bytes, self.patience)
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        let awaited = &mut self.archive.state().awaited;
+        if let Some(at) = awaited.iter().position(|its| *its == (self.stream, self.bytes)) {
+            awaited.swap_remove(at);
+        }
+    }
 }
 
 impl Archive {
@@ -89,7 +134,7 @@ impl Archive {
             next,
             there,
             needed: None,
-            urgent: false,
+            awaited: Vec::new(),
             stopping: false,
             failed: None,
         };
@@ -134,9 +179,16 @@ impl Archive {
         }
     }
 
-    /// Waits until so much of a stream is in the bucket, if that is what acknowledging waits for.
-    pub(super) fn wait_for(&self, stream: u64, bytes: u64) -> siltstone::Result<()> {
-        let LogArchive::BeforeAcknowledging { patience } = self.when else { return Ok(()) };
+    /// Has so much of a stream go to the bucket soon, if that is what acknowledging waits for.
+    pub(super) fn hurry(&self, stream: u64, bytes: u64) -> Option<Wait<'_>> {
+        let LogArchive::BeforeAcknowledging { patience } = self.when else { return None };
+        self.state().awaited.push((stream, bytes));
+        self.changed.notify_all();
+        Some(Wait { archive: self, stream, bytes, patience })
+    }
+
+    /// Waits until so much of a stream is in the bucket.
+    fn wait_for(&self, stream: u64, bytes: u64, patience: Duration) -> siltstone::Result<()> {
         let until = self.home.now().saturating_add(patience);
         let mut state = self.state();
         while !state.progress.is_there(stream, bytes) {
@@ -147,8 +199,6 @@ impl Archive {
                 let message = format!("the bucket has not taken the log within {patience:?}");
                 return Err(EngineError::new(EngineKind::Io, message));
             }
-            state.urgent = true;
-            self.changed.notify_all();
             state = self.rest(state, GLANCE);
         }
         Ok(())
@@ -207,7 +257,7 @@ impl Archive {
         None
     }
 
-    /// Waits for something to put, and then a little for more; `None` at the end.
+    /// The next piece; `None` at the end.
     fn next(&self) -> Option<Ready> {
         loop {
             let (part, number) = self.next_part()?;
@@ -222,6 +272,7 @@ impl Archive {
         }
     }
 
+    /// Waits for something to put, and then a little for more; `None` at the end.
     fn next_part(&self) -> Option<(Part, u64)> {
         let mut state = self.state();
         loop {
@@ -231,25 +282,31 @@ impl Archive {
             let may_ship = state.needed.is_some() && self.is_on();
             // While nothing may be put, what is appended need not wake anybody.
             self.parked.store(may_ship, SeqCst);
-            if may_ship && state.progress.next().is_some() {
+            if !may_ship || state.progress.next().is_none() {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            self.parked.store(false, SeqCst);
+            state = self.gather(state);
+            // Meanwhile a version may have made needless what there was to put.
+            if let Some(part) = state.progress.next() {
+                return Some((part, state.next));
+            }
+        }
+    }
+
+    /// Waits a little for more, unless somebody waits for what there is.
+    fn gather<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let until = self.home.now().saturating_add(self.when.gathers_for());
+        while !state.is_awaited() && !state.stopping && state.progress.unshipped() < PIECE_BYTES_MAX
+        {
+            let left = until.saturating_sub(self.home.now());
+            if left.is_zero() {
                 break;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.rest(state, left);
         }
-        self.parked.store(false, SeqCst);
-        if let LogArchive::Every(time) = self.when {
-            let until = self.home.now().saturating_add(time);
-            while !state.urgent && !state.stopping && state.progress.unshipped() < PIECE_BYTES_MAX {
-                let left = until.saturating_sub(self.home.now());
-                if left.is_zero() {
-                    break;
-                }
-                state = self.rest(state, left);
-            }
-        }
-        state.urgent = false;
-        let part = state.progress.next()?;
-        Some((part, state.next))
+        state
     }
 
     fn ready(&self, part: Part, number: u64, body: Bytes) -> Ready {

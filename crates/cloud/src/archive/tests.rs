@@ -79,6 +79,52 @@ fn what_was_acknowledged_is_in_the_bucket() {
     third.close().unwrap();
 }
 
+/// The mark that goes ahead of a write behind a synced one leaves with that write, not before it.
+#[test]
+fn a_synced_put_is_one_piece() {
+    let (_, home) = world();
+    let db = open(&home, &Env::memory(), 1, ALWAYS);
+    put(&db, 0).unwrap();
+    let before = db.cloud_metrics().log_pieces;
+    (1..=100).for_each(|number| put(&db, number).unwrap());
+    let pieces = db.cloud_metrics().log_pieces - before;
+    // More only if a put was kept from going on for a tenth of a second.
+    assert!((100..120).contains(&pieces), "{pieces}");
+}
+
+#[test]
+fn what_nobody_waits_for_gathers() {
+    let (_, home) = world();
+    let db = open(&home, &Env::memory(), 1, ALWAYS);
+    put(&db, 0).unwrap();
+    let (before, begin) = (db.cloud_metrics().log_pieces, std::time::Instant::now());
+    (1..300_u32).for_each(|number| db.put(number.to_be_bytes(), [1]).unwrap());
+    wait_for_log(&db);
+    let pieces = u128::from(db.cloud_metrics().log_pieces - before);
+    let took = begin.elapsed().as_millis();
+    assert!((1..=2 + took / 100).contains(&pieces), "{pieces} in {took} ms");
+    let elsewhere = open(&home, &Env::memory(), 2, LogArchive::Off);
+    assert_eq!(elsewhere.get(299_u32.to_be_bytes()).unwrap().as_deref(), Some(&[1][..]));
+}
+
+/// A version makes a log needless while it gathers for its next piece: the logs behind it go on.
+#[test]
+fn what_becomes_needless_while_it_gathers_ends_nothing() {
+    let (_, home) = world();
+    let log = LogArchive::Every(Duration::from_millis(100));
+    let db = open(&home, &Env::memory(), 1, log);
+    for number in 0..5 {
+        db.put([number], "in a table at once").unwrap();
+        db.flush().unwrap();
+        db.wait_for_bucket(Duration::from_secs(10)).unwrap();
+        std::thread::sleep(Duration::from_millis(120));
+    }
+    db.put("last", "in the log").unwrap();
+    wait_for_log(&db);
+    let elsewhere = open(&home, &Env::memory(), 2, LogArchive::Off);
+    assert_eq!(elsewhere.get("last").unwrap().as_deref(), Some(&b"in the log"[..]));
+}
+
 #[test]
 fn who_was_overtaken_acknowledges_nothing_more() {
     let (_, home) = world();

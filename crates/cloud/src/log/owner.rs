@@ -80,8 +80,8 @@ pub(crate) fn look(home: &Home, purpose: Purpose) -> Outcome<Option<(Owner, Tag)
     Ok(Some((Owner::decode(&name, &object.body)?, object.tag)))
 }
 
-/// Takes the next epoch, which is above `floor`, and waits until the last owner's lease is over.
-pub(crate) fn claim(home: &Home, wanted: &Owner, floor: Epoch) -> Outcome<Owner> {
+/// Takes the next epoch, which is above `floor`, and waits until the last owner's lease is over, unless he `is_gone`.
+pub(crate) fn claim(home: &Home, wanted: &Owner, floor: Epoch, is_gone: bool) -> Outcome<Owner> {
     let name = home.object(&Name::Owner);
     if wanted.address.len() > ADDRESS_BYTES_MAX {
         let message = format!("an address of {} bytes", wanted.address.len());
@@ -98,7 +98,9 @@ pub(crate) fn claim(home: &Home, wanted: &Owner, floor: Epoch) -> Outcome<Owner>
         let owner = Owner { epoch: Epoch(epoch), ..wanted.clone() };
         if let Decision::Mine = home.decide(&name, &owner.encode(), &when, Purpose::Manifest)? {
             // He began to count when he sent his last proof, which was before this claim.
-            home.clock().sleep(lease);
+            if !is_gone {
+                home.clock().sleep(lease);
+            }
             return Ok(owner);
         }
     }
@@ -134,6 +136,15 @@ impl OwnerLease {
     pub fn is_proved(&self) -> bool {
         let life = self.owner.lease;
         life.is_zero() || self.home.now().saturating_sub(self.proved) < life
+    }
+
+    pub(crate) fn life(&self) -> Duration {
+        self.owner.lease
+    }
+
+    /// When writes may be acknowledged no more, without another proof.
+    pub(crate) fn lapses_at(&self) -> Duration {
+        self.proved.saturating_add(self.owner.lease)
     }
 
     /// How long until it should be proved again: a third of its life after the last time.

@@ -4,16 +4,20 @@
 //! Finding the newest takes a LIST once. Who knows a version asks for the next number instead, which is cheaper by far
 //! and is told of a new one at once ([`follow`](crate::pins::follow)).
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use super::boundary;
 use super::record::Record;
 use super::state::VersionState;
-use crate::bucket::Purpose;
+use crate::bucket::{Object, Purpose};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::home::{Home, OBJECT_BYTES_MAX};
 use crate::names::{Name, VersionNumber};
 
+/// So many records are asked for together, and in memory at once.
+const AT_ONCE: u64 = 32;
 /// So often a collector may take away what is just being read.
 const TRIES_MAX: usize = 16;
 
@@ -26,6 +30,15 @@ pub struct Replay {
     pub payloads: Vec<Bytes>,
 }
 
+impl Replay {
+    /// The next record, which lies at `name`.
+    fn add(&mut self, name: &str, record: Record) -> Outcome<()> {
+        self.state.apply(name, &record)?;
+        self.payloads.extend(record.payloads);
+        Ok(())
+    }
+}
+
 /// The record of a version, or `None` if it has not come about yet, or has been collected.
 pub(crate) fn fetch(
     home: &Home,
@@ -33,12 +46,16 @@ pub(crate) fn fetch(
     purpose: Purpose,
 ) -> Outcome<Option<Record>> {
     let name = home.object(&Name::Version(version));
-    let Some(object) = home.read(&name, purpose, OBJECT_BYTES_MAX)? else { return Ok(None) };
-    let record = Record::decode(&name, &object.body)?;
+    let object = home.read(&name, purpose, OBJECT_BYTES_MAX)?;
+    object.map(|object| decode(&name, version, &object)).transpose()
+}
+
+fn decode(name: &str, version: VersionNumber, object: &Object) -> Outcome<Record> {
+    let record = Record::decode(name, &object.body)?;
     if record.version != version {
-        return Err(Error::damaged(&name, format!("is the record of version {}", record.version)));
+        return Err(Error::damaged(name, format!("is the record of version {}", record.version)));
     }
-    Ok(Some(record))
+    Ok(record)
 }
 
 /// The record of the newest version; `None` if there never was one.
@@ -83,17 +100,31 @@ fn probe(home: &Home, mut record: Record, purpose: Purpose) -> Outcome<Record> {
 /// The version that ends with `last`. [`ErrorKind::Gone`] if a part of it has been collected.
 pub(crate) fn replay_to(home: &Home, last: &Record, purpose: Purpose) -> Outcome<Replay> {
     let mut replay = Replay::default();
-    for number in last.base.0..=last.version.0 {
-        let version = VersionNumber(number);
-        let name = home.object(&Name::Version(version));
-        let record = match fetch(home, version, purpose)? {
-            Some(record) => record,
-            None => return Err(gone(home, version)),
-        };
-        replay.state.apply(&name, &record)?;
-        replay.payloads.extend(record.payloads);
+    let mut next = last.base.0;
+    while next < last.version.0 {
+        let end = last.version.0.min(next + AT_ONCE);
+        replay_each(home, next..end, purpose, &mut replay)?;
+        next = end;
     }
+    replay.add(&home.object(&Name::Version(last.version)), last.clone())?;
     Ok(replay)
+}
+
+fn replay_each(
+    home: &Home,
+    versions: Range<u64>,
+    purpose: Purpose,
+    replay: &mut Replay,
+) -> Outcome<()> {
+    let object = |number| home.object(&Name::Version(VersionNumber(number)));
+    let names: Vec<String> = versions.clone().map(object).collect();
+    let found = home.read_each(&names, purpose, OBJECT_BYTES_MAX);
+    for ((number, name), object) in versions.zip(&names).zip(found) {
+        let version = VersionNumber(number);
+        let Some(object) = object? else { return Err(gone(home, version)) };
+        replay.add(name, decode(name, version, &object)?)?;
+    }
+    Ok(())
 }
 
 /// A version by its number. [`ErrorKind::Gone`] if it has been collected, or is yet to come.

@@ -7,6 +7,7 @@
 //! before it are taken, or past.
 //! I4: once fenced, always fenced.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,6 +34,8 @@ pub struct Opening {
     /// The owner acknowledges nothing that long after his last proof; who follows waits for it. Zero: no lease, and no
     /// requests while nothing happens.
     pub lease: Duration,
+    /// The owner before is known to have ended, by a lock that he held: his lease is not waited for.
+    pub last_is_gone: bool,
     /// Where the owner can be reached, for people.
     pub address: String,
     /// Sets the database back to a checkpoint. What came after it is lost.
@@ -42,10 +45,11 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Without a lease, from the newest version, with a whole record every 64.
+    /// Without a lease, from the newest version, with a whole record every 16.
     pub fn new(token: Token) -> Self {
         let (lease, address) = (Duration::ZERO, String::new());
-        Opening { token, lease, address, rewind: None, snapshot_every: 64 }
+        let last_is_gone = false;
+        Opening { token, lease, last_is_gone, address, rewind: None, snapshot_every: 16 }
     }
 }
 
@@ -60,6 +64,9 @@ pub struct Edit {
     pub removed: Vec<u64>,
 }
 
+/// Told of a version; see [`VersionLog::announce_to`].
+pub type Announce = Arc<dyn Fn(VersionNumber) + Send + Sync>;
+
 /// The log, in its owner's hands.
 pub struct VersionLog {
     home: Home,
@@ -73,6 +80,7 @@ pub struct VersionLog {
     pending: Option<Pending>,
     fenced: Option<Error>,
     claimed: Duration,
+    announce: Option<Announce>,
 }
 
 /// A record of which it is not known whether it counts.
@@ -90,13 +98,22 @@ impl VersionLog {
     /// since the last whole one; waits for the lease of the owner before, if he has one. After an error it is open
     /// whether the one before is still the owner: open again.
     pub fn open(home: &Home, opening: &Opening) -> Result<(Self, Replay), Error> {
+        VersionLog::open_behind(home, opening, replay::newest(home, Purpose::Manifest)?)
+    }
+
+    /// The same, for who has just looked which version is the newest.
+    pub(crate) fn open_behind(
+        home: &Home,
+        opening: &Opening,
+        newest: Option<Record>,
+    ) -> Outcome<(Self, Replay)> {
         let claimed = home.now();
-        let floor = replay::newest(home, Purpose::Manifest)?.map_or(Epoch(0), |last| last.epoch);
+        let floor = newest.as_ref().map_or(Epoch(0), |last| last.epoch);
         let (token, lease) = (opening.token, opening.lease);
         let wanted = Owner { epoch: Epoch(0), token, lease, address: opening.address.clone() };
-        let owner = owner::claim(home, &wanted, floor)?;
+        let owner = owner::claim(home, &wanted, floor, opening.last_is_gone)?;
         let rewind = opening.rewind.as_ref().map(|pin| rewound(home, pin)).transpose()?;
-        let first = take_over(home, &owner, rewind)?;
+        let first = take_over(home, &owner, (newest, rewind))?;
         let replay = replay::replay_to(home, &first, Purpose::Manifest)?;
         let log = VersionLog {
             home: home.clone(),
@@ -108,6 +125,7 @@ impl VersionLog {
             pending: None,
             fenced: None,
             claimed,
+            announce: None,
         };
         Ok((log, replay))
     }
@@ -140,6 +158,13 @@ impl VersionLog {
     /// The owner's lease, to be proved from time to time.
     pub fn lease(&self) -> OwnerLease {
         OwnerLease::new(self.home.clone(), self.owner.clone(), self.claimed)
+    }
+
+    /// Has `announce` called with each version's number as soon as its record is in the bucket, on the thread that commits
+    /// it. That is a request before the commit is known to count: followers see the record from now on, by looking, and
+    /// decide by their own leases whether it counts. A process that ends tells nothing more, so it is a hint.
+    pub fn announce_to(&mut self, announce: Announce) {
+        self.announce = Some(announce);
     }
 
     /// Says from which number on tables and jobs of this owner may still be named, and which jobs of earlier epochs go
@@ -230,6 +255,9 @@ impl VersionLog {
     }
 
     fn submit(&mut self, record: Record) -> Outcome<VersionNumber> {
+        if let Some(fenced) = &self.fenced {
+            return Err(fenced.clone());
+        }
         let name = self.home.object(&Name::Version(record.version));
         if self.pending.is_some() {
             let message = "the commit before is undecided: settle it first";
@@ -253,7 +281,10 @@ impl VersionLog {
         if !pending.created {
             let (body, absent) = (&pending.body, Condition::Absent);
             match self.home.decide(&name, body, &absent, Purpose::Manifest) {
-                Ok(Decision::Mine) => pending.created = true,
+                Ok(Decision::Mine) => {
+                    pending.created = true;
+                    self.announce.iter().for_each(|announce| announce(version));
+                }
                 Ok(Decision::Other(object)) => return Err(self.lost_to(&name, &object.body)),
                 Err(error) => {
                     pending.perhaps |= error.kind() == ErrorKind::Undecided;
@@ -301,8 +332,12 @@ fn rewound(home: &Home, pin: &Pin) -> Outcome<Replay> {
 }
 
 /// Puts an owner's first record at the next free number. That it is there is what fences the owners before.
-fn take_over(home: &Home, owner: &Owner, whole: Option<Replay>) -> Outcome<Record> {
-    let mut newest = replay::newest(home, Purpose::Manifest)?;
+/// `newest` may be out of date: what has come since is met on the way.
+fn take_over(
+    home: &Home,
+    owner: &Owner,
+    (mut newest, whole): (Option<Record>, Option<Replay>),
+) -> Outcome<Record> {
     for _ in 0..SLIPS_MAX {
         let record = first_record(owner, newest.as_ref(), whole.as_ref());
         let name = home.object(&Name::Version(record.version));

@@ -117,6 +117,11 @@ impl Follower {
         Ok(Some(Upcoming { state, added, is_whole, payloads: record.payloads }))
     }
 
+    /// What was found was also told of, as what comes next will be: until then the idle pace will do.
+    pub fn rely_on_news(&mut self) {
+        self.pause = self.following.idle;
+    }
+
     /// How long until the next look.
     pub fn pause(&self) -> Duration {
         self.pause

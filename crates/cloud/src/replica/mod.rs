@@ -6,14 +6,16 @@
 //! I1: a version is shown once its new tables are open. So the first reads after a switch cost what those before did.
 //! I2: a replica that follows has a lease for the oldest version that somebody still reads. One that does not has none:
 //! its tables stay for as long as collectors let pass, an hour unless they were told otherwise.
+//! I3: what is shown was read in the bucket. News ([`News`]) has a follower look sooner, and no more.
 
+mod news;
 mod store;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -31,12 +33,14 @@ use crate::log::state::VersionState;
 use crate::names::{Token, VersionNumber};
 use crate::pins::follow::{Follower, Following};
 use crate::reads::tables::{RemoteOptions, RemoteTables};
+use news::Ear;
+pub use news::News;
 use store::BucketTables;
 
 /// The folder's name in memory.
 const FOLDER: &str = "replica";
-/// How long the thread that follows looks away from the end at most.
-const GLANCE: Duration = Duration::from_millis(50);
+/// How long the thread that follows looks away from the clock at most: nobody rings for that.
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// How a replica reads.
 #[derive(Clone)]
@@ -81,6 +85,8 @@ struct Shared {
     options: ReplicaOptions,
     tables: Arc<RemoteTables>,
     state: Mutex<State>,
+    /// For the thread that follows: there is news, or it is to end.
+    rung: Condvar,
 }
 
 struct State {
@@ -91,6 +97,7 @@ struct State {
     /// Versions that somebody may still read.
     older: Vec<(VersionNumber, Weak<Db>)>,
     switches: u64,
+    ear: Ear,
     failed: Option<Error>,
     stopping: bool,
 }
@@ -145,6 +152,13 @@ impl Replica {
         self.shared.state().switches
     }
 
+    /// For who knows sooner than the next look that there is a new version: without news, a replica that follows looks as
+    /// often as its [`Following`] says; what it is told of it looks for at once, and at the idle pace as long as news
+    /// tells of all there is.
+    pub fn news(&self) -> News {
+        News::new(Arc::downgrade(&self.shared))
+    }
+
     /// Why it follows no more, if it does not. Reads go on.
     pub fn failure(&self) -> Option<Error> {
         self.shared.state().failed.clone()
@@ -159,6 +173,7 @@ impl Replica {
 impl Drop for Replica {
     fn drop(&mut self) {
         self.shared.state().stopping = true;
+        self.shared.rung.notify_all();
         self.lane.take().into_iter().for_each(Lane::join);
     }
 }
@@ -182,11 +197,13 @@ impl Shared {
             edits,
             older: Vec::new(),
             switches: 0,
+            ear: Ear::default(),
             failed: None,
             stopping: false,
         };
         let home = home.clone();
-        Ok(Shared { home, engine, options, tables, state: Mutex::new(state) })
+        let (state, rung) = (Mutex::new(state), Condvar::new());
+        Ok(Shared { home, engine, options, tables, state, rung })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -232,13 +249,16 @@ impl Source<'_> {
         if edits.is_empty() {
             return Err(none(self.home));
         }
-        let logs = if self.with_log { self.logs(state, edits)? } else { None };
+        let store = Arc::new(BucketTables::new(self.home, state, self.tables));
+        // Both ask the bucket, and neither needs the other.
+        let lanes = store.start_opening(&*self.engine.env.threads);
+        let logs = if self.with_log { self.logs(state, edits) } else { Ok(None) };
+        store.finish_opening(lanes)?;
+        let logs = logs?;
         let file_system = logs.map_or_else(empty_folder, Ok)?;
         let env = Env { file_system, ..self.engine.env.clone() };
         restore_manifest(&env, FOLDER, edits)?;
-        let store = BucketTables::new(self.home, state, self.tables);
-        store.open_all()?;
-        let table_store = Some(Arc::new(store) as Arc<dyn siltstone::TableStore>);
+        let table_store = Some(store as Arc<dyn siltstone::TableStore>);
         let options = Options { env, table_store, info_log: false, ..self.engine.clone() };
         Db::open_read_only(FOLDER, options)
     }
@@ -246,12 +266,14 @@ impl Source<'_> {
     /// What of the archived log comes behind a version, in a folder; `None` if that is not sure: once there is a later
     /// version, its owner may have removed a part of it.
     fn logs(&self, state: &VersionState, edits: &[Bytes]) -> Result<Option<Arc<dyn FileSystem>>> {
-        let file_system = empty_folder()?;
         let pieces = archive::list(self.home)?;
+        if pieces.is_empty() {
+            return Ok(None);
+        }
+        let file_system = empty_folder()?;
         let needed = oldest_log_of(&fold_edits(edits)?)?.map_or(0, |log| log.0);
         let place = (needed, &*file_system, FOLDER.as_ref());
-        let threads = &*self.engine.env.threads;
-        let restored = archive::restore(self.home, threads, &pieces, place);
+        let restored = archive::restore(self.home, &pieces, place);
         if replay::fetch(self.home, state.version().next(), Purpose::Replica)?.is_some() {
             return Ok(None);
         }
@@ -282,22 +304,35 @@ struct Track {
 impl Track {
     fn run(mut self) {
         while !self.shared.state().stopping {
-            match self.step() {
-                Ok(true) => continue,
-                Ok(false) => {}
+            let told = self.shared.state().ear.take();
+            let stepped = self.step();
+            let soon = self.shared.home.now().saturating_add(self.following.busy);
+            let mut state = self.shared.state();
+            match stepped {
+                Ok(Some(version)) => {
+                    // Unless somebody tells all of it, there may be more at once.
+                    if !state.ear.found(told, version) {
+                        continue;
+                    }
+                    self.follower.rely_on_news();
+                }
+                Ok(None) if told > 0 => state.ear.was_misled(soon),
+                Err(error) if error.may_pass() && told > 0 => state.ear.put_off(told, soon),
+                Ok(None) => {}
                 Err(error) if error.may_pass() => {}
                 Err(error) => {
-                    self.shared.state().failed = Some(error);
+                    state.failed = Some(error);
                     break;
                 }
             }
+            drop(state);
             self.rest();
         }
         self.follower.stop();
     }
 
-    /// True if there may be more at once.
-    fn step(&mut self) -> std::result::Result<bool, Error> {
+    /// The version that is shown since, if there was a new one.
+    fn step(&mut self) -> std::result::Result<Option<VersionNumber>, Error> {
         if self.follower.lease().due_in().is_zero() {
             self.token = Token(self.token.0.wrapping_add(1));
             match self.follower.renew(self.shared.oldest(), self.token) {
@@ -305,7 +340,7 @@ impl Track {
                 renewed => renewed?,
             };
         }
-        let Some(upcoming) = self.follower.probe()? else { return Ok(false) };
+        let Some(upcoming) = self.follower.probe()? else { return Ok(None) };
         let edits = {
             let mut edits =
                 if upcoming.is_whole { Vec::new() } else { self.shared.state().edits.clone() };
@@ -315,16 +350,17 @@ impl Track {
         let (state, edits) = (upcoming.state.clone(), folded(&self.shared.home, edits)?);
         self.show(&state, edits)?;
         self.follower.switch(upcoming);
-        Ok(true)
+        Ok(Some(state.version()))
     }
 
     /// A collector has passed while the lease was over.
-    fn start_again(&mut self) -> std::result::Result<bool, Error> {
+    fn start_again(&mut self) -> std::result::Result<Option<VersionNumber>, Error> {
         let token = Token(self.token.0.wrapping_add(1 << 32));
         let (follower, replay) = Follower::start(&self.shared.home, self.following, token)?;
         (self.follower, self.token) = (follower, token);
+        let version = replay.state.version();
         self.show(&replay.state, replay.payloads)?;
-        Ok(true)
+        Ok(Some(version))
     }
 
     fn show(&self, state: &VersionState, edits: Vec<Bytes>) -> std::result::Result<(), Error> {
@@ -341,9 +377,12 @@ impl Track {
     fn rest(&self) {
         // A lease that cannot be renewed is due all the time.
         let pause = self.follower.pause().min(self.follower.lease().due_in()).max(GLANCE);
-        let until = self.shared.home.now().saturating_add(pause);
-        while self.shared.home.now() < until && !self.shared.state().stopping {
-            self.shared.home.clock().sleep(GLANCE);
+        let home = &self.shared.home;
+        let until = home.now().saturating_add(pause);
+        let mut state = self.shared.state();
+        while !state.stopping && home.now() < until && !state.ear.wants_a_look(home.now()) {
+            let rung = self.shared.rung.wait_timeout(state, GLANCE);
+            (state, _) = rung.unwrap_or_else(PoisonError::into_inner);
         }
     }
 }

@@ -1,9 +1,12 @@
-//! The tables of one version, as the engine reads them: nothing is written here.
+//! The tables of one version, as the engine reads them: nothing is written here. They are opened by several threads, for
+//! each may take a request, and the version is shown when the last of them is open.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use siltstone::{Error, ErrorKind, FileNumber, RandomAccessFile, Result, TableStore, WritableFile};
+use siltstone::{
+    Error, ErrorKind, FileNumber, Lane, RandomAccessFile, Result, TableStore, Threads, WritableFile,
+};
 
 use crate::bucket::Purpose;
 use crate::home::Home;
@@ -12,11 +15,21 @@ use crate::reads::object::TableObject;
 use crate::reads::remote_table::RemoteTable;
 use crate::reads::tables::RemoteTables;
 
+/// Threads that open tables.
+const LANES: usize = 8;
+
 pub(super) struct BucketTables {
-    objects: BTreeMap<FileNumber, TableObject>,
+    numbers: Vec<FileNumber>,
     tables: Arc<RemoteTables>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Those that nobody is at yet.
+    waiting: VecDeque<(FileNumber, TableObject)>,
     /// Those that were opened before the engine asks for them.
-    open: Mutex<BTreeMap<FileNumber, Arc<RemoteTable>>>,
+    open: BTreeMap<FileNumber, Arc<RemoteTable>>,
+    failed: Option<Error>,
 }
 
 impl BucketTables {
@@ -25,17 +38,52 @@ impl BucketTables {
             .tables()
             .iter()
             .map(|(number, table)| (FileNumber(*number), TableObject::of(home, state, table)));
-        let (objects, tables) = (objects.collect(), Arc::clone(tables));
-        BucketTables { objects, tables, open: Mutex::default() }
+        let waiting: VecDeque<_> = objects.collect();
+        let numbers = waiting.iter().map(|(number, _)| *number).collect();
+        let state = State { waiting, open: BTreeMap::new(), failed: None };
+        BucketTables { numbers, tables: Arc::clone(tables), state: Mutex::new(state) }
     }
 
-    /// Opens all tables: one request for each that is not open already, or cached.
-    pub(super) fn open_all(&self) -> Result<()> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        for (number, object) in &self.objects {
-            open.insert(*number, self.tables.open(object, Purpose::Replica)?);
+    /// Begins to open all tables: one request for each that is not open already, or cached. The lanes are for
+    /// [`finish_opening`](Self::finish_opening).
+    pub(super) fn start_opening(self: &Arc<Self>, threads: &dyn Threads) -> Vec<Box<dyn Lane>> {
+        let count = self.numbers.len().min(LANES);
+        let spawn = |_| {
+            let store = Arc::clone(self);
+            // If it cannot be had, others open more.
+            threads.spawn("siltstone-open", Box::new(move || store.open_waiting())).ok()
+        };
+        (0..count).filter_map(spawn).collect()
+    }
+
+    /// Opens what is left, and waits for the rest.
+    pub(super) fn finish_opening(&self, lanes: Vec<Box<dyn Lane>>) -> Result<()> {
+        self.open_waiting();
+        lanes.into_iter().for_each(Lane::join);
+        self.state().failed.take().map_or(Ok(()), Err)
+    }
+
+    fn open_waiting(&self) {
+        while let Some((number, object)) = self.next() {
+            let opened = self.tables.open(&object, Purpose::Replica);
+            let mut state = self.state();
+            match opened {
+                Ok(table) => drop(state.open.insert(number, table)),
+                Err(error) => {
+                    state.waiting.clear();
+                    state.failed.get_or_insert(error);
+                }
+            }
         }
-        Ok(())
+    }
+
+    fn next(&self) -> Option<(FileNumber, TableObject)> {
+        self.state().waiting.pop_front()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing under the lock stops half way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -45,8 +93,7 @@ impl TableStore for BucketTables {
     }
 
     fn open(&self, number: FileNumber) -> Result<Arc<dyn RandomAccessFile>> {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        match open.get(&number) {
+        match self.state().open.get(&number) {
             Some(table) => Ok(Arc::clone(table) as Arc<dyn RandomAccessFile>),
             None => {
                 Err(Error::new(ErrorKind::NotFound, format!("the version has no table {number}")))
@@ -59,7 +106,7 @@ impl TableStore for BucketTables {
     }
 
     fn list(&self) -> Result<Vec<FileNumber>> {
-        Ok(self.objects.keys().copied().collect())
+        Ok(self.numbers.clone())
     }
 
     fn sync_names(&self) -> Result<()> {

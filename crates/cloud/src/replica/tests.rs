@@ -1,6 +1,6 @@
 //! Replicas beside a writer, on a bucket in memory.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use siltstone::{Db, Env, ErrorKind, Options};
@@ -110,6 +110,92 @@ fn a_follower_goes_on_and_old_readers_stay() {
     assert!(!bucket.names().iter().any(|name| name.contains("/readers/")), "its lease is gone");
 }
 
+/// Looks by itself only when the test is over.
+const WAITING: Following = Following {
+    lease: Duration::from_secs(36_000),
+    busy: Duration::from_secs(3_600),
+    idle: Duration::from_secs(3_600),
+};
+
+/// A follower that waits for news, and its writer, which announces to whoever stands in the middle.
+fn told() -> (CloudDb, Replica, Arc<Mutex<Vec<u64>>>) {
+    let (_, home) = world();
+    let announced = Arc::new(Mutex::new(Vec::new()));
+    let mut cloud = CloudOptions { token: Some(Token(1)), ..CloudOptions::default() };
+    let heard = Arc::clone(&announced);
+    cloud.announce =
+        Some(Arc::new(move |version: VersionNumber| heard.lock().unwrap().push(version.0)));
+    let db = CloudDb::open(&home, "db", engine(), cloud).unwrap();
+    load(&db, 0);
+    commit(&db);
+    let options = ReplicaOptions { token: Some(Token(1 << 64)), ..ReplicaOptions::default() };
+    let replica = Replica::follow(&home, engine(), options, WAITING).unwrap();
+    (db, replica, announced)
+}
+
+fn commit(db: &CloudDb) -> u64 {
+    db.flush().unwrap();
+    db.wait_for_bucket(Duration::from_secs(10)).unwrap();
+    db.cloud_metrics().version
+}
+
+#[test]
+fn each_version_is_announced_when_its_record_is_there() {
+    let (db, _, announced) = told();
+    for round in 1..4 {
+        load(&db, round);
+        commit(&db);
+    }
+    let newest = db.cloud_metrics().version;
+    db.close().unwrap();
+    let announced = announced.lock().unwrap();
+    assert!(announced.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{announced:?}");
+    assert!(announced.len() >= 4 && announced.contains(&newest), "{announced:?}");
+}
+
+#[test]
+fn who_is_told_looks_at_once_however_long_it_would_rest() {
+    let (db, replica, _) = told();
+    let news = replica.news();
+    for round in 1..4 {
+        load(&db, round);
+        let version = commit(&db);
+        news.tell(version);
+        // All versions up to that one are gone through.
+        until("the replica goes on", || replica.version() >= version);
+        assert_eq!(shown(&replica.db()), round);
+    }
+    assert!(replica.failure().is_none());
+    drop(replica);
+    news.tell(u64::MAX);
+}
+
+#[test]
+fn wrong_late_and_lost_news_harms_nothing() {
+    let (_, home) = world();
+    let db = writer(&home, LogArchive::Off);
+    load(&db, 0);
+    commit(&db);
+    let options = ReplicaOptions { token: Some(Token(1 << 64)), ..ReplicaOptions::default() };
+    let replica = Replica::follow(&home, engine(), options, FOLLOWING).unwrap();
+    let news = replica.news();
+    for round in 1..5 {
+        for wrong in [0, 1, replica.version(), u64::MAX] {
+            news.tell(wrong);
+        }
+        load(&db, round);
+        let version = commit(&db);
+        // The truth comes between lies or not at all, and is found all the same.
+        if round % 2 == 0 {
+            news.tell(version);
+        }
+        news.tell(version + 1_000);
+        until("the replica goes on", || replica.version() >= version);
+        assert_eq!(shown(&replica.db()), round);
+    }
+    assert!(replica.failure().is_none());
+}
+
 #[test]
 fn a_replica_shows_the_archived_log() {
     let (_, home) = world();
@@ -118,6 +204,8 @@ fn a_replica_shows_the_archived_log() {
     load(&db, 0);
     db.flush().unwrap();
     db.put(7_u32.to_be_bytes(), "later").unwrap();
+    // Where a later version comes while one is opened, it is shown without the log.
+    db.wait_for_background().unwrap();
     db.wait_for_bucket(Duration::from_secs(10)).unwrap();
     until("the log is there", || db.cloud_metrics().log_lag == 0);
     let open = |with_log| {

@@ -2,9 +2,11 @@
 //! tables that have come about in the bucket.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use siltstone::{FileNumber, Result};
 
+use super::arrivals::Arrival;
 use super::remote;
 use super::shared::Shared;
 use crate::home::Home;
@@ -33,6 +35,27 @@ impl CloudTables {
     /// Where a table lies; `None` while it is in the folder only.
     pub fn object_of(&self, number: FileNumber) -> Option<TableObject> {
         remote::object_of(&self.shared, number.0)
+    }
+
+    /// Calls `then` once all these tables are in the bucket, or that has taken `within`, or the database closes: at once,
+    /// or on a thread of the database's. It must not block for long.
+    pub fn when_there(
+        &self,
+        numbers: Vec<u64>,
+        within: Duration,
+        then: impl FnOnce() + Send + 'static,
+    ) {
+        let until = self.shared.home.now().saturating_add(within);
+        let arrival = Arrival { numbers, until, then: Box::new(then) };
+        // Once they stop nobody may be left to tell.
+        let here = self.shared.change(|state| match state.stopping {
+            true => Some(arrival),
+            false => {
+                state.arrivals.add(arrival);
+                None
+            }
+        });
+        here.into_iter().for_each(|arrival| (arrival.then)());
     }
 
     /// A job of this number, which the engine gave, begins. Nothing of it is collected until [`end_job`](Self::end_job). False

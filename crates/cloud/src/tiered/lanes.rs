@@ -1,4 +1,5 @@
-//! The threads of a tiered database: some that upload tables, one that commits versions, and lets local copies go.
+//! The threads of a tiered database: some that upload tables, one that commits versions, and lets local copies go, one that
+//! tells who waits for tables.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -7,6 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use siltstone::{Lane, Result, Threads, fold_edits, oldest_log_of};
 
+use super::arrivals;
+use super::lease::Prover;
 use super::ledger::Batch;
 use super::room;
 use super::shared::Shared;
@@ -25,7 +28,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 pub(super) fn start(
     shared: &Arc<Shared>,
     threads: &dyn Threads,
-    committer: Committer,
+    (committer, prover): (Committer, Option<Prover>),
 ) -> Result<Vec<Box<dyn Lane>>> {
     let epoch = committer.log.epoch();
     let mut lanes = Vec::new();
@@ -43,6 +46,11 @@ pub(super) fn start(
             let run = move || archive.run().into_iter().for_each(|error| shared.fail(error));
             spawn("siltstone-archive", Box::new(run))?;
         }
+        if let Some(prover) = prover {
+            spawn("siltstone-lease", Box::new(move || prover.run()))?;
+        }
+        let arriving = Arc::clone(shared);
+        spawn("siltstone-arrivals", Box::new(move || arrivals::run(&arriving)))?;
         spawn("siltstone-commit", Box::new(move || committer.run()))
     })();
     if let Err(error) = started {
@@ -172,8 +180,10 @@ impl Committer {
             state.version = version;
         });
         batch.edit.added.iter().for_each(|(number, _)| shared.notes.remove(*number));
-        if let (Some(archive), Some(last)) = (&shared.archive, batch.edit.payloads.last())
-            && let Ok(Some(log)) = oldest_log_of(last)
+        // The last that tells: a merge behind a flush in one batch has nothing to say of logs.
+        let needed = |edit: &Bytes| oldest_log_of(edit).ok().flatten();
+        if let (Some(archive), Some(log)) =
+            (&shared.archive, batch.edit.payloads.iter().rev().find_map(needed))
         {
             archive.committed(log.0);
         }

@@ -67,6 +67,11 @@ pub(crate) struct Ledger {
     sizes: BTreeMap<u64, u64>,
     /// Tables that no change has named yet.
     adopted: BTreeSet<u64>,
+    /// Tables in the bucket that are part of nothing above any more, until the engine needs them no more: somebody may be
+    /// reading an older version, and open them only now.
+    parted: BTreeMap<u64, Table>,
+    /// Tables that the engine needs no more, before they are part of nothing.
+    forgotten: BTreeSet<u64>,
     /// Ids of jobs of which tables may come.
     jobs: BTreeSet<u64>,
     last_id: u64,
@@ -91,7 +96,8 @@ impl Ledger {
             Journey::There(table) => Some(*table),
             _ => None,
         };
-        self.committed.get(&number).copied().or_else(uploaded)
+        let parted = || self.parted.get(&number).copied();
+        self.committed.get(&number).copied().or_else(uploaded).or_else(parted)
     }
 
     /// The numbers of all tables that are in the bucket and may be read.
@@ -231,7 +237,8 @@ impl Ledger {
     pub(crate) fn settle(&mut self, batch: &Batch) {
         self.changes.drain(..batch.changes.min(self.changes.len()));
         for number in &batch.edit.removed {
-            self.committed.remove(number);
+            let table = self.committed.remove(number);
+            self.part_with(*number, table);
         }
         for (number, table) in &batch.edit.added {
             self.committed.insert(*number, *table);
@@ -244,6 +251,19 @@ impl Ledger {
     pub(crate) fn forget(&mut self, number: u64) {
         if self.adopted.remove(&number) {
             self.journeys.remove(&number);
+        }
+        self.parted.remove(&number);
+        if self.committed.contains_key(&number) || self.journeys.contains_key(&number) {
+            self.forgotten.insert(number);
+        }
+    }
+
+    /// A table is part of nothing any more; where it lies in the bucket, if it does.
+    fn part_with(&mut self, number: u64, table: Option<Table>) {
+        if !self.forgotten.remove(&number)
+            && let Some(table) = table
+        {
+            self.parted.insert(number, table);
         }
     }
 
@@ -280,7 +300,11 @@ impl Ledger {
         });
         let gone: Vec<u64> = gone.map(|(number, _)| *number).collect();
         for number in gone {
-            self.journeys.remove(&number);
+            let table = match self.journeys.remove(&number) {
+                Some(Journey::There(table)) => Some(table),
+                _ => None,
+            };
+            self.part_with(number, table);
             self.sizes.remove(&number);
         }
     }

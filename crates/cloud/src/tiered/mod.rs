@@ -12,14 +12,19 @@
 //! | [`lanes`] | uploads, commits |
 //! | [`room`] | lets copies go |
 //! | [`folder`] | whose folder it is |
+//! | [`lease`] | acknowledges nothing once it may be somebody else's |
 //! | [`notes`] | where tables of workers lie, before the bucket's log knows |
 //! | [`told`] | what all of it counts, as text |
 //! | [`handle`] | what those who compact elsewhere need |
+//! | [`claim`] | whose it all is |
 //! | [`open`] | brings all of it together |
 
+mod arrivals;
+mod claim;
 mod folder;
 mod handle;
 mod lanes;
+pub(crate) mod lease;
 mod ledger;
 mod local;
 mod notes;
@@ -43,6 +48,7 @@ pub use open::CloudDb;
 use siltstone::Options;
 
 pub use crate::archive::ship::LogArchive;
+use crate::log::version_log::Announce;
 use crate::names::Token;
 use crate::reads::tables::RemoteOptions;
 
@@ -64,9 +70,14 @@ pub struct CloudOptions {
     pub reads: RemoteOptions,
     /// When the write-ahead log goes to the bucket. Default: never.
     pub log: LogArchive,
+    /// With a lease the owner looks three times in its life whether he still is the owner, and acknowledges no write once the
+    /// last such look is that old: writes wait then, and if it takes that long again they fail, until it is opened anew. Who takes over from another
+    /// folder waits for it to be over. For databases that fail over while the last owner may still run; a request each
+    /// third of it. Default: zero, no lease, and no requests while nothing happens.
+    pub lease: Duration,
     /// Where this owner can be reached; others see it when they take over. Default: empty.
     pub address: String,
-    /// A whole record of the version log after so many others: who opens the database reads no more. Default: 64.
+    /// A whole record of the version log after so many others: who opens the database reads no more. Default: 16.
     pub snapshot_every: u64,
     /// Takes over a database whose folder here has been overtaken by another machine, and throws away what only the folder
     /// knows. Default: false, an error of the kind [`Fenced`](siltstone::ErrorKind::Fenced).
@@ -78,6 +89,9 @@ pub struct CloudOptions {
     pub token: Option<Token>,
     /// Called when it is clear where tables lie, before the engine opens: for services that need to know. Default: none.
     pub prepare: Option<Prepare>,
+    /// Called with a version's number as soon as its record is in the bucket, on the thread that commits, which it must not
+    /// block: for services that tell replicas ([`News`](crate::News)). Default: none.
+    pub announce: Option<Announce>,
 }
 
 /// Amends the engine's options; see [`CloudOptions::prepare`].
@@ -98,12 +112,14 @@ impl Default for CloudOptions {
             close_within: Duration::from_secs(30),
             reads: RemoteOptions::default(),
             log: LogArchive::Off,
+            lease: Duration::ZERO,
             address: String::new(),
-            snapshot_every: 64,
+            snapshot_every: 16,
             discard_overtaken: false,
             unless_owned: false,
             token: None,
             prepare: None,
+            announce: None,
         }
     }
 }

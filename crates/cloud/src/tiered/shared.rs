@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use siltstone::{Db, Event, EventListener, Options, RandomAccessFile, Result};
 
+use super::arrivals::Arrivals;
 use super::lanes::Failed;
 use super::ledger::Ledger;
 use super::local::LocalTables;
@@ -39,6 +40,7 @@ pub(super) struct State {
     pub(super) ledger: Ledger,
     /// The last version that is committed, for where tables lie.
     pub(super) version: Arc<VersionState>,
+    pub(super) arrivals: Arrivals,
     /// Nobody waits for room any more.
     pub(super) closing: bool,
     pub(super) stopping: bool,
@@ -78,6 +80,7 @@ impl Shared {
         let state = State {
             ledger,
             version: Arc::new(version),
+            arrivals: Arrivals::default(),
             closing: false,
             stopping: false,
             failed: None,
@@ -143,15 +146,17 @@ impl Shared {
         }
     }
 
-    /// Nothing is written from now on.
+    /// Nothing is written from now on, as nobody can learn of the failure and then write.
     pub(super) fn fail(&self, error: Error) {
+        let stop = |db: Option<Db>| db.iter().for_each(|db| db.stop_writes(error.clone().into()));
+        let db = self.state().db.clone();
+        stop(db);
+        // Who is opening it meanwhile sees either of the two.
         let db = self.change(|state| {
             state.failed.get_or_insert_with(|| error.clone());
             state.db.clone()
         });
-        if let Some(db) = db {
-            db.stop_writes(error.into());
-        }
+        stop(db);
     }
 
     /// Tells all threads to end.

@@ -156,7 +156,10 @@ fn what_the_bucket_lacks_goes_there_when_the_folder_is_opened_again() {
 #[test]
 fn without_local_copies_reads_go_to_the_bucket() {
     let (world, machine) = (World::new(), Env::memory());
-    let db = world.open_with(&machine, |cloud| cloud.local = LocalCopies::UpTo(0)).unwrap();
+    // What is read much is kept in memory, and its file then.
+    let options = Options { resident_bytes: 0, ..options(&machine) };
+    let cloud = CloudOptions { local: LocalCopies::UpTo(0), ..world.cloud() };
+    let db = CloudDb::open(&world.home, "db", options, cloud).unwrap();
     for round in 0..3 {
         load(&db, round);
         check(&db, round);
@@ -164,9 +167,20 @@ fn without_local_copies_reads_go_to_the_bucket() {
     db.wait_for_background().unwrap();
     db.wait_for_bucket(Duration::from_secs(10)).unwrap();
     check(&db, 2);
+    // What cannot go at a commit goes at a later one.
+    for _ in 0..50 {
+        if tables_in(&machine) == 0 {
+            break;
+        }
+        db.put("more", "of it").unwrap();
+        db.flush().unwrap();
+        db.wait_for_background().unwrap();
+        db.wait_for_bucket(Duration::from_secs(10)).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let evicted = db.cloud_metrics().evicted;
-    db.close().unwrap();
     assert!(evicted > 10 && tables_in(&machine) == 0, "{evicted}, {}", tables_in(&machine));
+    db.close().unwrap();
 }
 
 #[test]
@@ -425,4 +439,70 @@ fn nobody_writes_on_once_nothing_follows() {
     let handle = Db::clone(&db);
     drop(db);
     assert_eq!(handle.put("late", "no").unwrap_err().kind(), ErrorKind::Closed);
+}
+
+fn with_lease(lease: Duration) -> impl FnOnce(&mut CloudOptions) {
+    move |cloud| cloud.lease = lease
+}
+
+#[test]
+fn who_is_taken_over_with_a_lease_is_silent_by_then() {
+    let world = World::new();
+    let lease = Duration::from_millis(600);
+    let first = world.open_with(&Env::memory(), with_lease(lease)).unwrap();
+    first.put("a", "1").unwrap();
+    std::thread::sleep(2 * lease);
+    first.put("b", "2").unwrap();
+    first.flush().unwrap();
+    first.wait_for_bucket(Duration::from_secs(10)).unwrap();
+    let begin = std::time::Instant::now();
+    let second = world.open_with(&Env::memory(), with_lease(lease)).unwrap();
+    assert!(begin.elapsed() >= lease);
+    // He commits nothing, and nobody tells him: still he does not acknowledge.
+    assert_eq!(first.put("c", "3").unwrap_err().kind(), ErrorKind::Fenced);
+    assert_eq!(second.get("b").unwrap().as_deref(), Some(&b"2"[..]));
+    second.put("c", "4").unwrap();
+}
+
+#[test]
+fn without_proof_writes_wait_and_then_go_on() {
+    let world = World::new();
+    let lease = Duration::from_millis(500);
+    let machine = Env::memory();
+    let db = world.open_with(&machine, with_lease(lease)).unwrap();
+    db.put("a", "1").unwrap();
+    world.bucket.break_gets("owner", Failure::Unavailable);
+    std::thread::sleep(2 * lease);
+    std::thread::scope(|scope| {
+        let begin = std::time::Instant::now();
+        let waiting = scope.spawn(|| db.put("b", "2"));
+        std::thread::sleep(lease / 5);
+        world.bucket.mend_gets();
+        waiting.join().unwrap().unwrap();
+        assert!(begin.elapsed() >= lease / 5);
+    });
+    world.bucket.break_gets("owner", Failure::Unavailable);
+    std::thread::sleep(2 * lease);
+    let refused = db.put("c", "3").unwrap_err();
+    assert!(refused.to_string().contains("lease"), "{refused}");
+    drop(db);
+    world.bucket.mend_gets();
+    let db = world.open_with(&machine, with_lease(lease)).unwrap();
+    db.put("d", "4").unwrap();
+    assert_eq!(db.get("b").unwrap().as_deref(), Some(&b"2"[..]));
+}
+
+/// The lock of the folder proves that nobody else is there.
+#[test]
+fn the_same_folder_waits_for_no_lease() {
+    let (world, machine) = (World::new(), Env::memory());
+    let hour = Duration::from_secs(3600);
+    let db = world.open_with(&machine, with_lease(hour)).unwrap();
+    db.put("a", "1").unwrap();
+    drop(db);
+    let db = world.open_with(&machine, with_lease(hour)).unwrap();
+    assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]));
+    // Closed, it is nobody's any more.
+    db.close().unwrap();
+    world.open_with(&Env::memory(), with_lease(hour)).unwrap();
 }

@@ -15,17 +15,24 @@ use siltstone_cloud::{Bucket, Call, Condition, Epoch, MemoryBucket, Part, Purpos
 use siltstone_fleet::{ObjectRef, Tables};
 use siltstone_remote::{ObjectName, OutputTable};
 
-/// A bucket in memory of which puts of merges take so long.
+/// A bucket in memory of which puts take so long.
 #[derive(Default)]
 pub(crate) struct Slow {
     inner: MemoryBucket,
+    /// Of what merges make.
     pause_ms: AtomicU64,
+    /// Of what the database itself uploads.
+    upload_ms: AtomicU64,
     no_versions: AtomicBool,
 }
 
 impl Slow {
     pub(crate) fn set_pause(&self, pause: Duration) {
         self.pause_ms.store(pause.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn slow_uploads(&self, pause: Duration) {
+        self.upload_ms.store(pause.as_millis() as u64, Ordering::Relaxed);
     }
 }
 
@@ -52,9 +59,12 @@ impl Bucket for Slow {
         when: Condition,
         call: Call,
     ) -> cloud::Result<cloud::Tag> {
-        if call.purpose == Purpose::CompactOut {
-            std::thread::sleep(Duration::from_millis(self.pause_ms.load(Ordering::Relaxed)));
-        }
+        let pause_ms = match call.purpose {
+            Purpose::CompactOut => self.pause_ms.load(Ordering::Relaxed),
+            Purpose::Flush => self.upload_ms.load(Ordering::Relaxed),
+            _ => 0,
+        };
+        std::thread::sleep(Duration::from_millis(pause_ms));
         if name.contains("/v/") && self.no_versions.load(Ordering::Relaxed) {
             let failure = cloud::Failure::Unavailable;
             return Err(cloud::BucketError::new(failure, name, "as the test wants it"));

@@ -4,6 +4,7 @@
 
 mod depot;
 mod liars;
+mod news;
 mod stage;
 mod tiered;
 

@@ -53,7 +53,11 @@ impl Tiered {
     }
 
     fn load(&self, round: u32) {
-        for number in 0..KEYS {
+        self.load_first(KEYS, round);
+    }
+
+    fn load_first(&self, keys: u32, round: u32) {
+        for number in 0..keys {
             self.db.put(key(number), format!("{number} of round {round}")).unwrap();
         }
         self.db.flush().unwrap();
@@ -94,6 +98,27 @@ fn workers_tables_are_the_databases_wherever_it_opens() {
     tiered.db.close().unwrap();
     let elsewhere = Tiered::open(&depot, &Env::memory(), broker.socket(), 2);
     elsewhere.check(3);
+}
+
+/// Merges begin while their inputs are on their way to the bucket: they wait for them, and come home only if that takes long.
+#[test]
+fn jobs_wait_for_their_inputs() {
+    let (depot, broker) = (Depot::new(), start_broker(1, None));
+    let _worker = start_worker("w", 1, broker.socket(), &depot);
+    let tiered = Tiered::open(&depot, &Env::memory(), broker.socket(), 1);
+    depot.bucket.slow_uploads(Duration::from_millis(200));
+    // So few that level 0 never holds writers back, where jobs wait for nothing.
+    let keys = KEYS / 5;
+    for round in 0..4 {
+        tiered.load_first(keys, round);
+        tiered.db.compact_range(None, None).unwrap();
+    }
+    for number in 0..keys {
+        let value = format!("{number} of round 3").into_bytes();
+        assert_eq!(tiered.db.get(key(number)).unwrap(), Some(value));
+    }
+    let metrics = tiered.db.metrics();
+    assert!(metrics.merges_away > 2 && metrics.merges_come_home == 0, "{metrics:?}");
 }
 
 /// The bucket's log of versions is out of reach while workers merge, and then the process dies: only the folder knows what

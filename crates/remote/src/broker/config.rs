@@ -25,6 +25,10 @@ pub struct BrokerConfig {
     pub claim_patience: Duration,
     /// A finished job that nobody collects is kept for so long.
     pub retention: Duration,
+    /// Databases whose last announced version is known at once. Past that, those that nobody watches are forgotten.
+    pub databases_max: usize,
+    /// Watchers of all databases at once. Who comes too late must look into the bucket by itself.
+    pub watchers_max: usize,
     /// For waits between attempts.
     pub seed: u64,
 }
@@ -44,6 +48,8 @@ impl BrokerConfig {
             client_patience: Duration::from_secs(60),
             claim_patience: Duration::from_secs(60),
             retention: Duration::from_secs(600),
+            databases_max: 4_096,
+            watchers_max: 1_024,
             seed,
         }
     }

@@ -43,6 +43,10 @@ pub struct BrokerStats {
     pub workers: u64,
     /// Slots of theirs.
     pub slots: u64,
+    /// Versions announced.
+    pub announced: u64,
+    /// Replicas that watch now.
+    pub watchers: u64,
 }
 
 impl BrokerStats {
@@ -61,6 +65,8 @@ impl BrokerStats {
             ("running", self.running),
             ("workers", self.workers),
             ("slots", self.slots),
+            ("announced", self.announced),
+            ("watchers", self.watchers),
         ];
         let plain = plain.map(|(name, value)| (name.to_owned(), value));
         let failures = self.failures.iter();

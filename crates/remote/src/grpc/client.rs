@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 
+use super::announcing::Announcer;
 use super::broker::BrokerTask;
 use super::host::BrokerHost;
 use super::link::{Incoming, Link, open_submit};
@@ -17,6 +18,7 @@ use crate::broker::event::BrokerEvent;
 use crate::client::event::{ClientAction, ClientConfig, ClientEvent, Outcome, Request};
 use crate::client::state::Client;
 use crate::job::id::JobId;
+use crate::job::name::DbId;
 use crate::message::{ClientMessage, ClientReply};
 use crate::security::authority::Scope;
 
@@ -31,8 +33,8 @@ pub enum BrokerPlace {
     There(BrokerAddress),
 }
 
-/// Submits jobs for one database or several. Clones share one connection. When the last one goes, jobs that are not over
-/// end as cancelled.
+/// Submits jobs for one database or several, and announces their versions. Clones share one connection for each of the two.
+/// When the last one goes, jobs that are not over end as cancelled.
 ///
 /// A database with a broker in its own process, which workers reach by a port:
 ///
@@ -61,6 +63,7 @@ pub enum BrokerPlace {
 #[derive(Clone)]
 pub struct RemoteClient {
     inputs: mpsc::UnboundedSender<Input>,
+    announcer: Announcer,
 }
 
 enum Input {
@@ -85,10 +88,12 @@ impl RemoteClient {
             address.endpoint()?;
         }
         let (inputs, received) = mpsc::unbounded_channel();
+        let broker = Arc::new(broker);
+        let announcer = Announcer::start(runtime, config, &broker);
         let host = Host {
             client: Client::new(config),
             started: Instant::now(),
-            broker: Arc::new(broker),
+            broker,
             link: None,
             links: 0,
             // Weak, so that the host ends with the last client.
@@ -96,7 +101,13 @@ impl RemoteClient {
             waiting: HashMap::new(),
         };
         runtime.spawn(host.run(received));
-        Ok(RemoteClient { inputs })
+        Ok(RemoteClient { inputs, announcer })
+    }
+
+    /// Has the broker tell those who watch the database that this version is in the bucket. Does not block, and is a hint:
+    /// while the broker cannot be reached only the last version is remembered, and what it refuses is dropped.
+    pub fn announce(&self, db: &DbId, version: u64) {
+        self.announcer.announce(db, version);
     }
 
     /// Submits a job. Does not block, and holds no thread: `on_done` is told how it has ended. A job's id must not be in

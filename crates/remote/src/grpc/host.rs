@@ -13,7 +13,8 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
 use super::MESSAGE_BYTES_MAX;
-use super::broker::BrokerTask;
+use super::board::Board;
+use super::broker::{BrokerTask, Ended};
 use super::security::{ServerSecurity, TransportError};
 use super::service::Service;
 use super::wire::compaction_server::CompactionServer;
@@ -32,12 +33,13 @@ const HEADERS_BYTES_MAX: u32 = 16 << 10;
 #[derive(Clone)]
 pub struct BrokerHost {
     pub(super) task: BrokerTask,
+    pub(super) board: Arc<Board>,
 }
 
 impl BrokerHost {
     /// Starts one. Must be called within a tokio runtime, on which it then runs.
     pub fn start(config: BrokerConfig) -> Self {
-        BrokerHost { task: BrokerTask::start(config) }
+        BrokerHost { task: BrokerTask::start(config), board: Arc::new(Board::new(&config)) }
     }
 
     /// Serves it on a port until `stop` is ready. Then connections are ended: peers connect again, elsewhere or here.
@@ -57,7 +59,7 @@ impl BrokerHost {
         let tls = security.tls(address)?;
         let (stopping, stopped) = watch::channel(false);
         let service = Service {
-            task: self.task.clone(),
+            host: self.clone(),
             authority: Arc::new(Mutex::new(authority)),
             started: Instant::now(),
             stop: stopped.clone(),
@@ -96,7 +98,13 @@ impl BrokerHost {
 
     /// Its counters; all zero if it has ended.
     pub async fn stats(&self) -> BrokerStats {
-        self.task.ask(|broker| broker.stats()).await.unwrap_or_default()
+        self.counted().await.unwrap_or_default()
+    }
+
+    pub(super) async fn counted(&self) -> Result<BrokerStats, Ended> {
+        let stats = self.task.ask(|broker| broker.stats()).await?;
+        let (announced, watchers) = (self.board.announced(), self.board.watchers());
+        Ok(BrokerStats { announced, watchers, ..stats })
     }
 
     /// Up to so many of its jobs, by id; those of one database only, if one is named.

@@ -14,6 +14,7 @@ use super::caller::show_token;
 use super::security::BrokerAddress;
 use super::wire;
 use super::wire::compaction_client::CompactionClient;
+use crate::job::name::DbId;
 
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -46,6 +47,26 @@ pub(super) async fn open_submit(
     let mut request = Request::new(ReceiverStream::new(messages));
     show_token(&mut request, address.token.as_ref());
     Ok(connect(address).await?.submit(request).await?.into_inner())
+}
+
+pub(super) async fn open_watch(
+    address: &BrokerAddress,
+    db: &DbId,
+) -> Result<Streaming<wire::News>, Status> {
+    let mut request = Request::new(wire::WatchRequest { db: db.as_str().to_owned() });
+    show_token(&mut request, address.token.as_ref());
+    Ok(connect(address).await?.watch(request).await?.into_inner())
+}
+
+/// One call, over a connection that stays.
+pub(super) async fn announce(
+    calls: &mut Connected,
+    address: &BrokerAddress,
+    (db, version): (&DbId, u64),
+) -> Result<(), Status> {
+    let mut request = Request::new(wire::AnnounceRequest { db: db.as_str().to_owned(), version });
+    show_token(&mut request, address.token.as_ref());
+    calls.announce(request).await.map(drop)
 }
 
 /// What a connection brings.

@@ -81,7 +81,7 @@ impl Broker {
         let listener = runtime.block_on(listen(again)).map_err(unusable)?;
         let socket = listener.local_addr().map_err(unusable)?;
         let mut authority = Authority::new();
-        for role in [Role::Worker, Role::Client] {
+        for role in [Role::Worker, Role::Client, Role::Replica] {
             authority.allow_plaintext(Grant { role, scope: Scope::All });
         }
         let (stop, stopped) = oneshot::channel::<()>();

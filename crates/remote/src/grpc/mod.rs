@@ -1,6 +1,8 @@
 //! The network around the state machines: gRPC by tonic, on tokio. What is decided, is decided elsewhere; here are the
 //! queues, timers and connections that bring events to the machines and carry their actions out.
 
+mod announcing;
+mod board;
 mod broker;
 mod caller;
 pub(crate) mod client;
@@ -13,6 +15,7 @@ mod service;
 pub(crate) mod termination;
 #[cfg(test)]
 mod tests;
+pub(crate) mod watching;
 mod wire;
 pub(crate) mod worker;
 

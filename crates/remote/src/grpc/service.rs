@@ -1,18 +1,20 @@
-//! The gRPC service of a broker: who calls is asked for by the [`Authority`], what they say goes to the broker's task.
+//! The gRPC service of a broker: who calls is asked for by the [`Authority`], what they say goes to the broker's task, or to
+//! the board of versions.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio::time::{Instant, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::broker::BrokerTask;
+use super::board::Watching;
 use super::caller::caller;
 use super::convert::{FromWorker, job_id};
+use super::host::BrokerHost;
 use super::wire;
 use super::wire::compaction_server::Compaction;
 use crate::broker::event::BrokerEvent;
@@ -20,7 +22,7 @@ use crate::job::id::JobId;
 use crate::job::invalid::Invalid;
 use crate::job::name::{DbId, WorkerId};
 use crate::message::ClientMessage;
-use crate::security::authority::{Authority, Role, Scope};
+use crate::security::authority::{Authority, Denied, Role, Scope};
 
 /// A worker that has connected must say hello within this.
 const HELLO: Duration = Duration::from_secs(10);
@@ -28,7 +30,7 @@ const HELLO: Duration = Duration::from_secs(10);
 const PAGE: usize = 1_000;
 
 pub(super) struct Service {
-    pub(super) task: BrokerTask,
+    pub(super) host: BrokerHost,
     pub(super) authority: Arc<Mutex<Authority>>,
     pub(super) started: Instant,
     /// True once the port is no longer served: sessions that came by it end.
@@ -51,6 +53,43 @@ impl Service {
         let mut authority = self.authority.lock().await;
         Ok(authority.admit(self.started.elapsed(), &caller, role)?)
     }
+
+    /// The database of that name, if the caller may act for it in that role.
+    async fn admit_to<T>(
+        &self,
+        request: &Request<T>,
+        role: Role,
+        db: fn(&T) -> &str,
+    ) -> Result<DbId, Status> {
+        let scope = self.admit(request, role).await?;
+        let db = DbId::new(db(request.get_ref())).map_err(Invalid::from)?;
+        if scope.holds(&db) { Ok(db) } else { Err(Denied::NotAllowed.into()) }
+    }
+}
+
+/// Tells a watcher what is announced. The number is read when there is room for it: who reads slowly is told less, and holds
+/// up nobody.
+async fn pass_on(
+    mut watching: Watching,
+    news: mpsc::Sender<Result<wire::News, Status>>,
+    mut stop: watch::Receiver<bool>,
+) {
+    loop {
+        let room = tokio::select! {
+            room = news.reserve() => room,
+            _ = stop.wait_for(|stop| *stop) => return,
+        };
+        let Ok(room) = room else { return };
+        match watching.newest() {
+            Some(version) => room.send(Ok(wire::News { version })),
+            None => drop(room),
+        }
+        tokio::select! {
+            () = watching.changed() => {}
+            () = news.closed() => return,
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+    }
 }
 
 #[tonic::async_trait]
@@ -69,8 +108,8 @@ impl Compaction for Service {
         let FromWorker::Hello(hello) = FromWorker::try_from(first)? else {
             return Err(Status::invalid_argument("a session begins with a hello"));
         };
-        let (session, orders) = self.task.open_worker(hello, scope).await?;
-        let (task, mut stop) = (self.task.clone(), self.stop.clone());
+        let (session, orders) = self.host.task.open_worker(hello, scope).await?;
+        let (task, mut stop) = (self.host.task.clone(), self.stop.clone());
         tokio::spawn(async move {
             while let Some(message) = next(&mut said, &mut stop).await {
                 let Ok(FromWorker::Message(message)) = message.try_into() else { break };
@@ -92,8 +131,8 @@ impl Compaction for Service {
     ) -> Result<Response<Self::SubmitStream>, Status> {
         let scope = self.admit(&request, Role::Client).await?;
         let mut said = request.into_inner();
-        let (session, replies) = self.task.open_client(scope).await?;
-        let (task, mut stop) = (self.task.clone(), self.stop.clone());
+        let (session, replies) = self.host.task.open_client(scope).await?;
+        let (task, mut stop) = (self.host.task.clone(), self.stop.clone());
         tokio::spawn(async move {
             while let Some(message) = next(&mut said, &mut stop).await {
                 let Ok(message) = ClientMessage::try_from(message) else { break };
@@ -107,6 +146,29 @@ impl Compaction for Service {
         Ok(Response::new(Box::pin(replies)))
     }
 
+    async fn announce(
+        &self,
+        request: Request<wire::AnnounceRequest>,
+    ) -> Result<Response<wire::AnnounceResponse>, Status> {
+        let db = self.admit_to(&request, Role::Client, |asked| &asked.db).await?;
+        self.host.board.announce(&db, request.into_inner().version);
+        Ok(Response::new(wire::AnnounceResponse {}))
+    }
+
+    type WatchStream = Answers<wire::News>;
+
+    async fn watch(
+        &self,
+        request: Request<wire::WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let db = self.admit_to(&request, Role::Replica, |asked| &asked.db).await?;
+        let watching = self.host.board.watch(&db);
+        let watching = watching.ok_or_else(|| Status::resource_exhausted("too many watch"))?;
+        let (sender, news) = mpsc::channel(1);
+        tokio::spawn(pass_on(watching, sender, self.stop.clone()));
+        Ok(Response::new(Box::pin(ReceiverStream::new(news))))
+    }
+
     async fn list_jobs(
         &self,
         request: Request<wire::ListJobsRequest>,
@@ -117,7 +179,7 @@ impl Compaction for Service {
         let db = db.map(|db| DbId::new(&db).map_err(Invalid::from)).transpose()?;
         let after = Some(asked.after).filter(|after| !after.is_empty());
         let after = after.map(|after| job_id(&after)).transpose()?;
-        let jobs = self.task.ask(move |broker| broker.list(db.as_ref(), after, PAGE)).await?;
+        let jobs = self.host.task.ask(move |broker| broker.list(db.as_ref(), after, PAGE)).await?;
         let seen = jobs.into_iter().filter(|job| scope.holds(&job.db));
         Ok(Response::new(wire::ListJobsResponse { jobs: seen.map(Into::into).collect() }))
     }
@@ -129,7 +191,7 @@ impl Compaction for Service {
         let scope = self.admit(&request, Role::Admin).await?;
         let job = job_id(&request.into_inner().job)?;
         self.touch(job, scope).await?;
-        self.task.tell(BrokerEvent::Cancel(job)).await?;
+        self.host.task.tell(BrokerEvent::Cancel(job)).await?;
         Ok(Response::new(wire::CancelJobResponse {}))
     }
 
@@ -145,7 +207,7 @@ impl Compaction for Service {
             ));
         }
         let worker = WorkerId::new(&request.into_inner().worker).map_err(Invalid::from)?;
-        self.task.tell(BrokerEvent::Drain(worker)).await?;
+        self.host.task.tell(BrokerEvent::Drain(worker)).await?;
         Ok(Response::new(wire::DrainWorkerResponse {}))
     }
 
@@ -154,7 +216,7 @@ impl Compaction for Service {
         request: Request<wire::StatsRequest>,
     ) -> Result<Response<wire::StatsResponse>, Status> {
         self.admit(&request, Role::Admin).await?;
-        let stats = self.task.ask(|broker| broker.stats()).await?;
+        let stats = self.host.counted().await?;
         Ok(Response::new(wire::StatsResponse { values: stats.values().into_iter().collect() }))
     }
 }
@@ -162,7 +224,7 @@ impl Compaction for Service {
 impl Service {
     /// What is not there looks like what is not for this caller.
     async fn touch(&self, job: JobId, scope: Scope) -> Result<(), Status> {
-        let db = self.task.ask(move |broker| broker.db_of(job).cloned()).await?;
+        let db = self.host.task.ask(move |broker| broker.db_of(job).cloned()).await?;
         if db.is_some_and(|db| scope.holds(&db)) {
             return Ok(());
         }

@@ -28,10 +28,12 @@ const GUESSERS_MAX: usize = 4_096;
 pub enum Role {
     /// Run jobs.
     Worker,
-    /// Submit jobs.
+    /// Submit jobs, and announce new versions.
     Client,
     /// List, cancel, drain.
     Admin,
+    /// Hear of new versions, and nothing else.
+    Replica,
 }
 
 /// For which databases.

@@ -4,6 +4,7 @@
 
 #[path = "../simulation/dice.rs"]
 mod dice;
+mod news;
 #[path = "../simulation/toy.rs"]
 mod toy;
 mod toy_runner;
@@ -64,7 +65,7 @@ impl Broker {
         };
         let host = BrokerHost::start(config);
         let mut authority = Authority::new();
-        for role in [Role::Worker, Role::Client] {
+        for role in [Role::Worker, Role::Client, Role::Replica] {
             authority.allow_plaintext(Grant { role, scope: Scope::All });
         }
         let (stop, stopped) = oneshot::channel::<()>();

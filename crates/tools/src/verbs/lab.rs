@@ -30,7 +30,7 @@ pub(crate) struct LabArgs {
 enum Experiment {
     L2sm(L2smArgs),
     #[cfg(feature = "cloud")]
-    Cloud(cloud::CloudArgs),
+    Cloud(Box<cloud::CloudArgs>),
 }
 
 /// Ways to compact beside each other, on real files: bytes, times, reads and space

@@ -1,5 +1,7 @@
 //! Owners one after another and at once, on a bucket that loses requests and answers.
 
+use std::sync::Mutex;
+
 use super::*;
 use crate::bucket::{Bucket, Call};
 use crate::collect::{CollectOptions, Collector};
@@ -215,8 +217,15 @@ fn two_copies_of_a_process_do_not_both_commit() {
         pending: None,
         fenced: None,
         claimed: Duration::ZERO,
+        announce: None,
     };
-    log.commit(edit(&log, &[4], &[])).unwrap();
+    let announced = Arc::new(Mutex::new(Vec::new()));
+    for log in [&mut log, &mut copy] {
+        let announced = Arc::clone(&announced);
+        log.announce_to(Arc::new(move |version| announced.lock().unwrap().push(version)));
+    }
+    let version = log.commit(edit(&log, &[4], &[])).unwrap();
     let other = Edit { added: vec![table(&copy, 5)], ..Edit::default() };
     assert_eq!(kind(copy.commit(other)), ErrorKind::Fenced);
+    assert_eq!(*announced.lock().unwrap(), [version], "what is not there is not announced");
 }

@@ -238,3 +238,27 @@ fn the_bucket_follows_whatever_happens() {
     }
     assert!(committed > 1000 && uploads > 1000, "{committed} {uploads}");
 }
+
+/// Who reads an older version may open its tables for the first time when no version in the bucket has them.
+#[test]
+fn a_table_is_found_until_the_engine_needs_it_no_more() {
+    let mut ledger = Ledger::new(BTreeMap::from([(5, own(5)), (6, own(6))]));
+    ledger.adopt(9, own(9));
+    tell(&mut ledger, change(&[9], &[5, 6]));
+    ledger.forget(6);
+    tell(&mut ledger, change(&[10], &[9]));
+    upload(&mut ledger, 9);
+    while ledger.batch().is_some() {
+        commit(&mut ledger);
+    }
+    let found = |ledger: &Ledger| {
+        let numbers = [5, 6, 9, 10].into_iter();
+        numbers.filter(|number| ledger.table(*number).is_some()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&ledger), [5, 9, 10], "6 was given up before");
+    assert_eq!(ledger.in_bucket(), [10], "what counts");
+    ledger.forget(5);
+    ledger.forget(9);
+    assert_eq!(found(&ledger), [10]);
+    assert!(ledger.parted.is_empty() && ledger.forgotten.is_empty());
+}

@@ -16,7 +16,7 @@ use tonic::{Request, Status};
 
 use super::convert::job_bytes;
 use super::host::BrokerHost;
-use super::link::{connect, open_session, open_submit};
+use super::link::{Connected, announce, connect, open_session, open_submit, open_watch};
 use super::security::{BrokerAddress, ClientSecurity, ServerSecurity, TlsFiles};
 use super::wire;
 use super::wire::compaction_client::CompactionClient;
@@ -54,6 +54,7 @@ fn grants() -> Grants {
     grants.allow_name("a.clients", of_db(Role::Client, "a"));
     grants.allow_name("one.workers", of_db(Role::Worker, "a"));
     grants.allow_name("a.admins", of_db(Role::Admin, "a"));
+    grants.allow_name("a.replicas", of_db(Role::Replica, "a"));
     grants.allow_name("revoked.clients", of_db(Role::Client, "a"));
     grants.revoke("63");
     grants.allow_token(Secret::new(&TOKEN_A).unwrap(), of_db(Role::Client, "a")).unwrap();
@@ -293,6 +294,95 @@ async fn nobody_plays_another_part() {
     ground.refuses_call("a cancel of another database's job", answer);
     assert_eq!(ground.refused, 12);
     assert_nothing_leaked(&ground.heard);
+}
+
+/// All that somebody of database a cannot do who is neither its administrator nor its worker.
+async fn refuses_all_but_news(ground: &mut Ground, who: &str, address: &BrokerAddress) {
+    let as_worker = session(address).await;
+    ground.refuses_call(&format!("a {who} as a worker"), as_worker);
+    let mut calls = connect(address).await.unwrap();
+    let answer = calls.stats(wire::StatsRequest {}).await;
+    ground.refuses_call(&format!("stats by a {who}"), answer);
+    let answer = calls.list_jobs(wire::ListJobsRequest::default()).await;
+    ground.refuses_call(&format!("a list by a {who}"), answer);
+    let job = job_bytes(JobId::from_u128(1));
+    let answer = calls.cancel_job(wire::CancelJobRequest { job }).await;
+    ground.refuses_call(&format!("a cancel by a {who}"), answer);
+}
+
+async fn announces(address: &BrokerAddress, db: &str, version: u64) -> Result<(), Status> {
+    let mut calls: Connected = in_time(connect(address)).await?;
+    in_time(announce(&mut calls, address, (&DbId::new(db).unwrap(), version))).await
+}
+
+async fn watches(address: &BrokerAddress, db: &str) -> Result<u64, Status> {
+    let mut news = in_time(open_watch(address, &DbId::new(db).unwrap())).await?;
+    let first = in_time(news.message()).await?;
+    Ok(first.ok_or_else(|| Status::unavailable("ended"))?.version)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_hear_of_their_database_and_do_nothing_else() {
+    let mut ground = Ground::with_tls().await;
+    let (client, worker) = (ground.client(), ground.worker());
+    let named = |name| ground.address(ground.ours.sign(Wanted::client(name), &ground.ours));
+    let (replica, admin) = (named("a.replicas"), named("a.admins"));
+    announces(&client, "a", 7).await.unwrap();
+    assert_eq!(watches(&replica, "a").await.unwrap(), 7);
+
+    refuses_all_but_news(&mut ground, "replica", &replica).await;
+    let as_client = submit(&replica).await;
+    ground.refuses_call("a replica as a client", as_client);
+    let speaks = announces(&replica, "a", 9).await;
+    ground.refuses_call("an announcement by a replica", speaks);
+    // Another database's, whether there is one or not.
+    let mut other = ground.client();
+    other.token = Some(Secret::new(&TOKEN_B).unwrap());
+    announces(&other, "b", 3).await.unwrap();
+    for db in ["b", "nowhere"] {
+        let hears = watches(&replica, db).await;
+        ground.refuses_call("news of another database", hears);
+        let speaks = announces(&client, db, 9).await;
+        ground.refuses_call("an announcement for another database", speaks);
+    }
+    for (who, address) in [("client", &client), ("worker", &worker), ("admin", &admin)] {
+        let hears = watches(address, "a").await;
+        ground.refuses_call(&format!("news for a {who}"), hears);
+    }
+    for (who, address) in [("worker", &worker), ("admin", &admin)] {
+        let speaks = announces(address, "a", 9).await;
+        ground.refuses_call(&format!("an announcement by a {who}"), speaks);
+    }
+    assert_eq!(ground.refused, 15);
+    assert_eq!(watches(&replica, "a").await.unwrap(), 7, "nothing of it was heard");
+    assert_eq!(ground.host.stats().await.announced, 2);
+    assert_nothing_leaked(&ground.heard);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watcher_that_does_not_listen_holds_up_nobody_and_gives_its_seat_back() {
+    let ground = Ground::with_tls().await;
+    let replica = ground.address(ground.ours.sign(Wanted::client("a.replicas"), &ground.ours));
+    let db = DbId::new("a").unwrap();
+    let mut deaf = in_time(open_watch(&replica, &db)).await.unwrap();
+    for version in 1..=100_000 {
+        ground.host.board.announce(&db, version);
+    }
+    assert_eq!(watches(&replica, "a").await.unwrap(), 100_000, "others hear");
+    // All that it hears late is in order, and ends with the last.
+    let mut last = 0;
+    while last < 100_000 {
+        let heard = in_time(deaf.message()).await.unwrap().expect("it goes on").version;
+        assert!(heard > last, "{heard} after {last}");
+        last = heard;
+    }
+    drop(deaf);
+    in_time(async {
+        while ground.host.stats().await.watchers > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
 }
 
 /// Submits a job of a database, and waits for what is said about it.

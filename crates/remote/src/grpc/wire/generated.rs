@@ -605,6 +605,25 @@ pub mod failure {
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AnnounceRequest {
+    #[prost(string, tag = "1")]
+    pub db: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub version: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AnnounceResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchRequest {
+    #[prost(string, tag = "1")]
+    pub db: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct News {
+    #[prost(uint64, tag = "1")]
+    pub version: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListJobsRequest {
     /// Empty for all that the caller may see.
     #[prost(string, tag = "1")]
@@ -845,6 +864,58 @@ pub mod compaction_client {
                 .insert(GrpcMethod::new("siltstone.remote.v1.Compaction", "Submit"));
             self.inner.streaming(req, path, codec).await
         }
+        /// From a writer: a version of its database is in the bucket. Hints, all of them: none is kept for who comes too late but
+        /// the last of each database, and nobody learns whether anybody heard.
+        pub async fn announce(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AnnounceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AnnounceResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/siltstone.remote.v1.Compaction/Announce",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("siltstone.remote.v1.Compaction", "Announce"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// From a replica, which looks into the bucket upon each answer: what was announced last, if anything was, and from then on
+        /// whatever is announced. Of what comes faster than it is read only the last.
+        pub async fn watch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::News>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/siltstone.remote.v1.Compaction/Watch",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("siltstone.remote.v1.Compaction", "Watch"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         /// For administrators.
         pub async fn list_jobs(
             &mut self,
@@ -978,6 +1049,27 @@ pub mod compaction_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::ClientToBroker>>,
         ) -> std::result::Result<tonic::Response<Self::SubmitStream>, tonic::Status>;
+        /// From a writer: a version of its database is in the bucket. Hints, all of them: none is kept for who comes too late but
+        /// the last of each database, and nobody learns whether anybody heard.
+        async fn announce(
+            &self,
+            request: tonic::Request<super::AnnounceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AnnounceResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the Watch method.
+        type WatchStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::News, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// From a replica, which looks into the bucket upon each answer: what was announced last, if anything was, and from then on
+        /// whatever is announced. Of what comes faster than it is read only the last.
+        async fn watch(
+            &self,
+            request: tonic::Request<super::WatchRequest>,
+        ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
         /// For administrators.
         async fn list_jobs(
             &self,
@@ -1173,6 +1265,97 @@ pub mod compaction_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/siltstone.remote.v1.Compaction/Announce" => {
+                    #[allow(non_camel_case_types)]
+                    struct AnnounceSvc<T: Compaction>(pub Arc<T>);
+                    impl<
+                        T: Compaction,
+                    > tonic::server::UnaryService<super::AnnounceRequest>
+                    for AnnounceSvc<T> {
+                        type Response = super::AnnounceResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AnnounceRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Compaction>::announce(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AnnounceSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/siltstone.remote.v1.Compaction/Watch" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchSvc<T: Compaction>(pub Arc<T>);
+                    impl<
+                        T: Compaction,
+                    > tonic::server::ServerStreamingService<super::WatchRequest>
+                    for WatchSvc<T> {
+                        type Response = super::News;
+                        type ResponseStream = T::WatchStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Compaction>::watch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -18,6 +18,7 @@ fn authority() -> Authority {
     authority.allow_name("one.workers", grant(Role::Worker, Scope::one(db("a"))));
     authority.allow_name("one.workers", grant(Role::Worker, Scope::one(db("b"))));
     authority.allow_name("a.clients", grant(Role::Client, Scope::one(db("a"))));
+    authority.allow_name("a.replicas", grant(Role::Replica, Scope::one(db("a"))));
     authority.allow_token(token(1), grant(Role::Client, Scope::one(db("a")))).unwrap();
     authority.allow_token(token(2), grant(Role::Client, Scope::one(db("b")))).unwrap();
     authority
@@ -63,6 +64,20 @@ fn nobody_else_is_let_in() {
     // A name without a certificate behind it is hearsay.
     let hearsay = Caller { serial: None, ..named("one.workers") };
     refused(&hearsay, Role::Worker, Denied::Unknown);
+}
+
+#[test]
+fn a_replica_is_nothing_else_and_nobody_else_is_one() {
+    let mut authority = authority();
+    let scope = authority.admit(NOW, &named("a.replicas"), Role::Replica).unwrap();
+    assert!(scope.holds(&db("a")) && !scope.holds(&db("b")));
+    for role in [Role::Worker, Role::Client, Role::Admin] {
+        let denied = authority.admit(NOW, &named("a.replicas"), role);
+        assert_eq!(denied, Err(Denied::NotAllowed), "{role:?}");
+    }
+    for who in [named("one.workers"), named("a.clients"), bearing(&[1; 32])] {
+        assert_eq!(authority.admit(NOW, &who, Role::Replica), Err(Denied::NotAllowed), "{who:?}");
+    }
 }
 
 #[test]

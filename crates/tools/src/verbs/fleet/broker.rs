@@ -13,7 +13,7 @@ use super::{grants, metrics, read, runtime, transport};
 use crate::errors::{Exit, Failure, Outcome};
 use crate::output::Context;
 
-/// Hand the merges of databases to workers: queues jobs, leases them, tries again
+/// Hand the merges of databases to workers, and news of their versions to replicas
 #[derive(Args, Debug)]
 pub(crate) struct BrokerArgs {
     /// Where to listen
@@ -75,7 +75,7 @@ fn authority(args: &BrokerArgs) -> Result<Authority, Failure> {
         return grants::authority(&String::from_utf8_lossy(&text));
     }
     let mut authority = Authority::new();
-    for role in [Role::Worker, Role::Client, Role::Admin] {
+    for role in [Role::Worker, Role::Client, Role::Admin, Role::Replica] {
         authority.allow_plaintext(Grant { role, scope: Scope::All });
     }
     Ok(authority)

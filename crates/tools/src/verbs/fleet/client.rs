@@ -1,11 +1,12 @@
-//! The writer's side: a database in a bucket gives its merges to workers (`--merge-at`).
+//! The writer's side: a database in a bucket gives its merges to workers, and has replicas told of its versions
+//! (`--merge-at`).
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use siltstone::Clock;
 use siltstone::service::CompactionService;
-use siltstone_cloud::CloudTables;
+use siltstone_cloud::{Announce, CloudTables, Root};
 use siltstone_fleet::{Fleet, FleetConfig};
 use siltstone_remote::{BrokerAddress, BrokerPlace, ClientConfig, DbId, RemoteClient};
 use tokio::runtime::Runtime;
@@ -23,7 +24,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects when there is something to merge.
+    /// Connects when there is something to merge, or to announce.
     pub(crate) fn new(uri: &str) -> Result<Self, Failure> {
         let file = |name: &str| std::env::var_os(name).map(PathBuf::from);
         let security = SecurityArgs::new(
@@ -53,11 +54,21 @@ impl Client {
         clock: Arc<dyn Clock>,
     ) -> Option<Arc<dyn CompactionService>> {
         let root = tables.home().root();
-        let name = root.as_str().trim_end_matches('/').replace('/', ".");
-        let db = DbId::new(if name.is_empty() { "bucket" } else { &name }).ok()?;
-        let config = FleetConfig::new(db, tables.epoch(), root.clone());
+        let config = FleetConfig::new(known_as(root)?, tables.epoch(), root.clone());
         let config = FleetConfig { takes_level0: true, ..config };
         let (bucket, tables) = (Arc::clone(tables.home().bucket()), Arc::new(tables.clone()));
         Some(Arc::new(Fleet::new(self.remote.clone(), bucket, tables, clock, config)))
     }
+
+    /// Tells the broker of each version of the database. `None` as for [`service`](Self::service).
+    pub(crate) fn announce(&self, root: &Root) -> Option<Announce> {
+        let (remote, db) = (self.remote.clone(), known_as(root)?);
+        Some(Arc::new(move |version| remote.announce(&db, version.0)))
+    }
+}
+
+/// What brokers call the database there.
+fn known_as(root: &Root) -> Option<DbId> {
+    let name = root.as_str().trim_end_matches('/').replace('/', ".");
+    DbId::new(if name.is_empty() { "bucket" } else { &name }).ok()
 }

@@ -4,6 +4,7 @@
 //! # role    databases   by      who
 //! worker    *           name    worker-1.fleet.example
 //! client    orders,shop name    db.example
+//! replica   orders      name    reader.example
 //! admin     *           token   0f3a..
 //! ```
 
@@ -39,7 +40,8 @@ fn allow(authority: &mut Authority, line: &str) -> Result<(), String> {
         "worker" => Role::Worker,
         "client" => Role::Client,
         "admin" => Role::Admin,
-        _ => return Err("the role is none of worker, client, admin".to_owned()),
+        "replica" => Role::Replica,
+        _ => return Err("the role is none of worker, client, admin, replica".to_owned()),
     };
     let grant = Grant { role, scope: scope(databases)? };
     match by {
@@ -74,7 +76,8 @@ mod tests {
     fn grants_are_read_line_by_line() {
         let token = "ab".repeat(32);
         let text = format!(
-            "# who may do what\n\nworker * name w.example\nclient a,b name db.example\nadmin * token {token}\n"
+            "# who may do what\n\nworker * name w.example\nclient a,b name db.example\nadmin * token {token}\n\
+             replica a name r.example\n"
         );
         let mut authority = authority(&text).unwrap();
         let mut admit = |name: &str, role| {
@@ -85,6 +88,11 @@ mod tests {
         assert_eq!(admit("w.example", Role::Worker), Ok(Scope::All));
         assert_eq!(admit("w.example", Role::Client), Err(Denied::NotAllowed));
         assert!(matches!(admit("db.example", Role::Client), Ok(Scope::Only(of)) if of.len() == 2));
+        assert!(matches!(admit("r.example", Role::Replica), Ok(Scope::Only(of)) if of.len() == 1));
+        for other in [Role::Worker, Role::Client, Role::Admin] {
+            assert_eq!(admit("r.example", other), Err(Denied::NotAllowed));
+        }
+        assert_eq!(admit("db.example", Role::Replica), Err(Denied::NotAllowed));
         assert_eq!(admit("x.example", Role::Worker), Err(Denied::Unknown));
     }
 

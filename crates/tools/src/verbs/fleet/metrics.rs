@@ -51,6 +51,9 @@ pub(super) fn of_broker(stats: &BrokerStats) -> String {
     family("jobs", "gauge", "Jobs now.", &now);
     family("workers", "gauge", "Workers connected now.", &[("", stats.workers)]);
     family("slots", "gauge", "Slots of workers now.", &[("", stats.slots)]);
+    family("watchers", "gauge", "Replicas that watch now.", &[("", stats.watchers)]);
+    let announced = [("", stats.announced)];
+    family("announced_total", "counter", "Versions announced.", &announced);
     family("submitted_total", "counter", "Jobs submitted.", &[("", stats.submitted)]);
     family("attempts_total", "counter", "Attempts given to workers.", &[("", stats.attempts)]);
     let ends = [
@@ -84,12 +87,15 @@ mod tests {
     #[test]
     fn the_queue_is_told_by_state() {
         let stats = BrokerStats { waiting: 5, running: 2, done: 9, ..BrokerStats::default() };
+        let stats = BrokerStats { announced: 4, watchers: 3, ..stats };
         let text = of_broker(&stats);
         for line in [
             "# TYPE siltstone_broker_jobs gauge",
             "siltstone_broker_jobs{state=\"queued\"} 5",
             "siltstone_broker_jobs{state=\"running\"} 2",
             "siltstone_broker_ended_total{how=\"done\"} 9",
+            "siltstone_broker_announced_total 4",
+            "siltstone_broker_watchers 3",
         ] {
             assert!(text.lines().any(|told| told == line), "{line} in {text}");
         }

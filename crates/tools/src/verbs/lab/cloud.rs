@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use siltstone_cloud_lab::{
-    Figure, Plan, Profile, Wanted, brown_out, faults, merges, reads, replicas, scans, stalls,
-    writes,
+    Figure, Location, Places, Plan, Profile, Wanted, brown_out, faults, merges, objects, reads,
+    replicas, scans, setups, stalls, writes,
 };
 
-use crate::errors::{Exit, Outcome};
+use crate::errors::{Exit, Failure, Outcome};
 use crate::output::{Cell, Context, Record};
 use crate::sizes::parse_count;
 
-/// Databases in a bucket, on a store as slow as one likes: writes, reads, scans, merges, faults, replicas, trouble
+/// Databases in a bucket, on a store as slow as one likes: writes, reads, scans, merges, faults, replicas, trouble; beside
+/// S3FS
 #[derive(Args, Debug)]
 pub(super) struct CloudArgs {
     /// One measurement alone [default: each in turn]
@@ -31,7 +32,7 @@ pub(super) struct CloudArgs {
     /// How long the store is in trouble, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     trouble: u64,
-    /// Each figure of writes, stalls, merges and faults is the median of so many runs, taken in turn
+    /// Each figure of writes, stalls, merges, faults and setups is the median of so many runs, taken in turn
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=99))]
     runs: u64,
     /// Where random numbers begin
@@ -40,6 +41,12 @@ pub(super) struct CloudArgs {
     /// Where databases are made, and removed [default: the folder for temporary files]
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
+    /// A folder where S3FS has mounted a bucket, for objects and setups [default: those on S3FS are left out]
+    #[arg(long, value_name = "FOLDER")]
+    s3fs: Option<PathBuf>,
+    /// A server's bucket for objects and setups, s3://BUCKET/PATH, which --profile does not slow down [default: a store in memory]
+    #[arg(long, value_name = "URL", value_parser = parse_bucket)]
+    bucket: Option<Location>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -60,6 +67,10 @@ enum Measure {
     Replicas,
     /// Writes while the store is in trouble
     Trouble,
+    /// Objects by their size: whole, by ranges, on S3FS
+    Objects,
+    /// Fills and gets in the five set-ups of the paper, and two of ours
+    Setups,
 }
 
 const COLUMNS: [&str; 6] = ["measurement", "what", "value", "unit", "wanted", "met"];
@@ -68,6 +79,10 @@ const FAILING: f64 = 0.5;
 
 fn parse_profile(text: &str) -> Result<Profile, String> {
     Profile::named(text).ok_or_else(|| "one of zero, s3std, express".to_owned())
+}
+
+fn parse_bucket(text: &str) -> Result<Location, String> {
+    Location::parse(text).map_err(|error| error.message)
 }
 
 pub(super) fn cloud(args: &CloudArgs, context: &Context) -> Outcome {
@@ -79,6 +94,10 @@ pub(super) fn cloud(args: &CloudArgs, context: &Context) -> Outcome {
         folder: args.folder.clone().unwrap_or_else(std::env::temp_dir),
         seed: args.seed,
     };
+    let places = Places { s3fs: args.s3fs.clone(), bucket: args.bucket.clone() };
+    if let Some(folder) = places.s3fs.as_deref().filter(|folder| !folder.is_dir()) {
+        return Err(Failure::usage(format!("--s3fs: {} is no folder", folder.display())));
+    }
     let mut rows = Vec::new();
     let mut tell = |figure: Figure| rows.push(row(&figure));
     let is_wanted = |measure| args.measure.is_none_or(|wanted| wanted == measure);
@@ -106,6 +125,12 @@ pub(super) fn cloud(args: &CloudArgs, context: &Context) -> Outcome {
     if is_wanted(Measure::Trouble) {
         brown_out(&plan, (FAILING, Duration::from_secs(args.trouble)), &mut tell)?;
     }
+    if is_wanted(Measure::Objects) {
+        objects(&plan, &places, &mut tell)?;
+    }
+    if is_wanted(Measure::Setups) {
+        setups(&plan, &places, &mut tell)?;
+    }
     context.rows(&COLUMNS, rows)?;
     Ok(Exit::Ok)
 }
@@ -121,7 +146,7 @@ fn row(figure: &Figure) -> Record {
     vec![
         ("measurement", Cell::text(figure.id)),
         ("what", Cell::text(figure.what.clone())),
-        ("value", Cell::Ratio(figure.value)),
+        ("value", if figure.value.is_nan() { Cell::Missing } else { Cell::Ratio(figure.value) }),
         ("unit", Cell::text(figure.unit.name())),
         ("wanted", wanted),
         ("met", met),

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::rows_of;
-use crate::harness::Scratch;
+use super::server::{BUCKET, KEY_ID, SECRET, Server};
+use super::{reach, rows_of};
+use crate::harness::{Scratch, finish, spawn};
 
 fn measured(what: &str) -> Vec<Value> {
     let scratch = Scratch::new();
@@ -55,4 +56,63 @@ fn faults_cost_no_keys() {
         assert!(of("attempts") >= of("jobs") - of("merges that came home"), "{fault}: {rows:?}");
         assert!(of("output files") > 0.0 && of("until all is merged") > 0.0, "{fault}: {rows:?}");
     }
+}
+
+/// Objects and set-ups, with a folder that stands for a mounted bucket, and a server that has nothing afterwards.
+fn measured_at_server(what: &str) -> Vec<Value> {
+    let (scratch, server) = (Scratch::new(), Server::new());
+    std::fs::create_dir(scratch.path().join("mount")).unwrap();
+    let line = format!(
+        "lab cloud --measure {what} --records 4k --runs 1 --folder . --s3fs mount --bucket s3://{BUCKET}/a/b -o jsonl"
+    );
+    let mut command = scratch.command();
+    reach(command.args(line.split_whitespace()), &server);
+    let ran = finish(spawn(command), b"");
+    assert_eq!(ran.code, 0, "{line}: {}", ran.err);
+    let seen = format!("{}{}", ran.text(), ran.err);
+    assert!(!seen.contains(KEY_ID) && !seen.contains(SECRET), "{seen}");
+    assert!(server.objects().is_empty(), "{:?}", server.names(""));
+    let left = |folder: &str| std::fs::read_dir(scratch.path().join(folder)).unwrap().count();
+    assert_eq!((left("."), left("mount")), (1, 0), "folders of databases are removed");
+    rows_of(&ran)
+}
+
+#[test]
+fn set_ups_are_measured_at_a_server_and_compared_with_its_bucket_as_a_folder() {
+    let rows = measured_at_server("setups");
+    assert!(rows.iter().all(|row| row["value"].is_f64()), "{rows:?}");
+    let rate = |set_up: &str| value(&rows, &format!("fillrandom, {set_up}: rate"));
+    let ratio = "fillrandom, tiered to tables on S3FS: rate";
+    let expected = rate("tiered") / rate("tables on S3FS");
+    assert!((value(&rows, ratio) - expected).abs() < 0.01 * expected, "{expected}");
+    let row = rows.iter().find(|row| row["what"] == ratio).unwrap();
+    assert_eq!(row["wanted"], "at least 1");
+    assert!(value(&rows, "fillrandom, remote: rate") < rate("tiered"));
+}
+
+#[test]
+fn objects_are_measured_at_a_server_and_compared_with_files() {
+    let rows = measured_at_server("objects");
+    assert!(rows.iter().all(|row| row["measurement"] == "M1" && row["value"].is_f64()));
+    for size in ["4 KiB", "64 MiB"] {
+        let gets = |way: &str| value(&rows, &format!("{size}, {way}: gets of 4 KiB a second"));
+        let ratio = value(&rows, &format!("{size}: gets, ours to S3FS"));
+        let expected = gets("ranges") / gets("S3FS");
+        assert!((ratio - expected).abs() < 0.01 * expected, "{ratio} {expected}");
+    }
+    let ratio = "64 MiB: gets, ranges to whole objects";
+    assert!(value(&rows, ratio) > 1.0, "{rows:?}");
+}
+
+#[test]
+fn without_a_mount_its_set_ups_are_told_to_be_missing() {
+    let rows = measured("setups");
+    let missing: Vec<&Value> = rows.iter().filter(|row| row["value"].is_null()).collect();
+    assert_eq!(missing.len(), 4, "{missing:?}");
+    let told = |row: &&Value| row["what"].as_str().unwrap().ends_with("S3FS: no mount given");
+    assert!(missing.iter().all(told), "{missing:?}");
+    let scratch = Scratch::new();
+    let ran = scratch.run("lab cloud --measure setups --s3fs nowhere");
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("nowhere is no folder"), "{}", ran.err);
 }

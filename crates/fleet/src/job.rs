@@ -1,0 +1,158 @@
+//! One job: on its way to the client, away, and back.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use siltstone::service::{Completion, FinishedJob, JobOutcome, JobSpec, JobTable, Submitted};
+use siltstone::{FileNumber, Result};
+use siltstone_remote::{
+    HomeReason, JobFailure, KeyOrder, Outcome, OutputTable, Priority, RemoteClient, Request,
+    Submission, Ticket,
+};
+
+use crate::convert;
+use crate::fleet::Shared;
+
+/// A job on its way, whose inputs may still be.
+pub(crate) struct Leaving {
+    pub(crate) client: RemoteClient,
+    pub(crate) spec: JobSpec,
+    pub(crate) priority: Priority,
+    pub(crate) order: Arc<dyn KeyOrder + Send + Sync>,
+    pub(crate) open: OpenJob,
+    pub(crate) done: Completion,
+}
+
+impl Leaving {
+    /// Gives the job to the client, unless nobody wants it any more.
+    pub(crate) fn go(self, away: &Away) {
+        let Leaving { client, spec, priority, order, open, done } = self;
+        if away.is_cancelled() {
+            return;
+        }
+        let shared = Arc::clone(&open.shared);
+        let remote = match shared.spec(&spec) {
+            Ok(remote) => Arc::new(remote),
+            Err(why) => return done.complete(JobOutcome::RunHere(why)),
+        };
+        let storage = shared.config.storage.clone();
+        let submission = Submission { spec: remote, priority, attempts_max: 0, storage };
+        let request = Request { submission, policy: shared.config.policy, order };
+        let on_done = Box::new(move |outcome| done.complete(open.end(outcome)));
+        away.is_out(client.submit(request, on_done));
+    }
+}
+
+/// A job that is given away, or is about to be; of one that never went there is nothing to cancel.
+#[derive(Default)]
+pub(crate) struct Away(Mutex<AwayState>);
+
+#[derive(Default)]
+struct AwayState {
+    ticket: Option<Ticket>,
+    is_cancelled: bool,
+}
+
+impl Away {
+    fn state(&self) -> MutexGuard<'_, AwayState> {
+        // Nothing under the lock stops half way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.state().is_cancelled
+    }
+
+    fn is_out(&self, ticket: Ticket) {
+        let mut state = self.state();
+        if state.is_cancelled {
+            ticket.cancel();
+        }
+        state.ticket = Some(ticket);
+    }
+}
+
+/// The database's hold on it.
+#[derive(Default)]
+pub(crate) struct AwayHandle(pub(crate) Arc<Away>);
+
+impl Submitted for AwayHandle {
+    fn cancel(&self) {
+        let mut state = self.0.state();
+        state.is_cancelled = true;
+        if let Some(ticket) = &state.ticket {
+            ticket.cancel();
+        }
+    }
+}
+
+/// Of a job whose tables the database may still come to name; dropped when it may not, or has.
+pub(crate) struct OpenJob {
+    shared: Arc<Shared>,
+    number: FileNumber,
+}
+
+impl OpenJob {
+    pub(crate) fn begin(shared: &Arc<Shared>, number: FileNumber) -> Option<Self> {
+        let begins = shared.tables.job_begins(number.0);
+        begins.then(|| OpenJob { shared: Arc::clone(shared), number })
+    }
+
+    fn end(self, outcome: Outcome) -> JobOutcome {
+        match outcome {
+            Outcome::Done(completion) => {
+                let result = completion.finished.result;
+                JobOutcome::Done(Box::new(Finished {
+                    tables: result.outputs.iter().map(convert::table).collect(),
+                    outputs: result.outputs,
+                    entries_dropped: result.costs.entries_dropped,
+                    open: self,
+                }))
+            }
+            Outcome::RunHere(reason) => JobOutcome::RunHere(why_home(reason).to_owned()),
+            Outcome::Failed(failure) => JobOutcome::RunHere(why_failed(&failure)),
+            Outcome::Cancelled => JobOutcome::RunHere("it was cancelled".to_owned()),
+        }
+    }
+}
+
+impl Drop for OpenJob {
+    fn drop(&mut self) {
+        self.shared.tables.job_ends(self.number.0);
+    }
+}
+
+fn why_home(reason: HomeReason) -> &'static str {
+    match reason {
+        HomeReason::Small => "it is not worth the way",
+        HomeReason::Waited => "no worker took it in time",
+        HomeReason::Failures => "it failed too often elsewhere",
+        HomeReason::Refused => "the broker does not take it",
+    }
+}
+
+fn why_failed(failure: &JobFailure) -> String {
+    format!("it failed elsewhere: {failure}")
+}
+
+struct Finished {
+    outputs: Vec<OutputTable>,
+    tables: Vec<JobTable>,
+    entries_dropped: u64,
+    open: OpenJob,
+}
+
+impl FinishedJob for Finished {
+    fn tables(&self) -> &[JobTable] {
+        &self.tables
+    }
+
+    fn entries_dropped(&self) -> u64 {
+        self.entries_dropped
+    }
+
+    fn adopt(&self, nth: usize, number: FileNumber) -> Result<()> {
+        let (shared, output) = (&self.open.shared, &self.outputs[nth]);
+        shared.check(output)?;
+        shared.tables.adopt(number.0, output)
+    }
+}
