@@ -14,6 +14,7 @@ mod stage;
 mod stalls;
 mod trouble;
 mod writes;
+mod zombies;
 
 pub use faults::faults;
 pub use figure::{Figure, Unit, Wanted, median, quantiles};
@@ -26,6 +27,7 @@ pub use stage::{Dice, Machine, Mode, Opened, Plan, Stage, key};
 pub use stalls::stalls;
 pub use trouble::brown_out;
 pub use writes::writes;
+pub use zombies::zombies;
 
 /// Compiles the sample of the guide.
 #[cfg(doctest)]

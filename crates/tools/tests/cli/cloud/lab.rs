@@ -116,3 +116,15 @@ fn without_a_mount_its_set_ups_are_told_to_be_missing() {
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(ran.err.contains("nowhere is no folder"), "{}", ran.err);
 }
+
+#[test]
+fn zombies_are_swept_by_so_many_seeds() {
+    let rows = measured("zombies --schedules 60");
+    assert!(rows.iter().all(|row| row["measurement"] == "M10"), "{rows:?}");
+    assert_eq!(value(&rows, "schedules"), 60.0);
+    let late = value(&rows, "commits begun after a takeover");
+    assert!(late > 0.0 && value(&rows, "of these refused") == late, "{rows:?}");
+    for none in ["commits that got through after a takeover", "committed writes lost"] {
+        assert_eq!(value(&rows, none), 0.0, "{none}");
+    }
+}
