@@ -53,7 +53,9 @@ fn faults_cost_no_keys() {
     for fault in ["no fault", "worker killed", "broker restarted", "database killed and opened"] {
         let of = |figure: &str| value(&rows, &format!("{fault}: {figure}"));
         assert_eq!((of("keys lost, or with other values"), of("contents: sum")), (0.0, sum));
-        assert!(of("attempts") >= of("jobs") - of("merges that came home"), "{fault}: {rows:?}");
+        // Jobs of a database that was killed are given up, attempted or not.
+        let asked = if fault.starts_with("database") { 1.0 } else { of("jobs") };
+        assert!(of("attempts") >= asked - of("merges that came home"), "{fault}: {rows:?}");
         assert!(of("output files") > 0.0 && of("until all is merged") > 0.0, "{fault}: {rows:?}");
     }
 }
