@@ -56,7 +56,7 @@ pub use message::{
 pub use security::authority::{Authority, Grant, Role, Scope};
 pub use security::secret::Secret;
 pub use worker::event::WorkerConfig;
-pub use worker::runner::{JobRunner, RunContext};
+pub use worker::runner::{JobRunner, Leash, RunContext};
 
 /// A broker, workers and wires in one process, for tests and measurements: to be killed, paused and cut.
 #[cfg(feature = "grpc")]
