@@ -23,7 +23,7 @@ pub(super) fn collect(seat: &Arc<Seat>) {
     let Ok(home) = seat.home() else { return };
     let options = |seed: u64| CollectOptions {
         age_min: AGE_MIN,
-        reconcile: seed % 2 == 0,
+        reconcile: seed.is_multiple_of(2),
         batch: 1 + seed as usize,
         ..CollectOptions::default()
     };
