@@ -2,21 +2,21 @@
 //! way to the store, and speaks to the others over gRPC on the loopback interface.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use siltstone::service::{CompactionService, Completion, JobSpec, JobSummary, JobTools, Submitted};
 use siltstone::{Env, Options, Result};
-use siltstone_cloud::{Announce, CloudTables, Prepare};
-use siltstone_fleet::{BucketRunner, Fleet, FleetConfig};
+use siltstone_cloud::{Announce, Bucket, CloudTables, Prepare};
+use siltstone_fleet::{BucketRunner, Fleet, FleetConfig, ObjectRef, Tables};
+use siltstone_remote::loopback::{Broker, Worker, address, runtime};
 use siltstone_remote::{
-    Authority, BrokerAddress, BrokerConfig, BrokerHost, BrokerPlace, ClientConfig, ClientSecurity,
-    DbId, Grant, JobFailure, JobResult, JobRunner, Patience, Policy, RemoteClient, Role,
-    RunContext, Scope, ServerSecurity, VersionWatch, WorkerConfig, WorkerId, run_worker,
+    BrokerConfig, BrokerPlace, ClientConfig, DbId, JobFailure, JobResult, JobRunner, JobView,
+    OutputTable, Patience, Policy, RemoteClient, RunContext, VersionWatch, WorkerConfig, WorkerId,
 };
-use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use crate::processors;
 use crate::stage::{Machine, Stage, wrong};
@@ -34,11 +34,23 @@ pub(crate) struct Workers {
 
 /// They end with it.
 pub(crate) struct Crew {
-    broker: SocketAddr,
+    /// One, but while another takes its place.
+    broker: Option<Broker>,
+    socket: SocketAddr,
     jobs: Arc<Jobs>,
-    /// The broker's, and one of each worker.
-    runtimes: Vec<Runtime>,
-    machines: Vec<Machine>,
+    /// Those that came with it.
+    workers: Vec<(Worker, Machine)>,
+}
+
+/// A worker that is about to begin.
+#[derive(Clone, Debug)]
+pub(crate) struct Hand<'a> {
+    pub(crate) name: &'a str,
+    /// Which process of that name.
+    pub(crate) seed: u64,
+    pub(crate) slots: u32,
+    /// Where it finds the broker.
+    pub(crate) broker: SocketAddr,
 }
 
 /// A replica's ear at a crew's broker.
@@ -57,49 +69,56 @@ pub(crate) struct Client {
 impl Crew {
     /// Workers are kept on the processors behind the first, in turn, and the broker with the first of them.
     pub(crate) fn start(stage: &Stage, workers: Workers) -> Result<Self> {
-        let (jobs, seed) = (Arc::new(Jobs::default()), stage.plan().seed);
+        let seed = stage.plan().seed;
         let kept = processors::keep_on(1);
-        let runtime = runtime()?;
-        let broker = serve(&runtime, seed)?;
+        let mut crew = Crew::without_workers(BrokerConfig::new(1, seed))?;
         drop(kept);
-        let mut crew = Crew { broker, jobs, runtimes: vec![runtime], machines: Vec::new() };
         for number in 0..workers.count {
             let _kept = processors::keep_on(1 + number);
-            crew.hire(stage, (number as u64, workers.slots))?;
+            let (name, seed) = (format!("worker-{number}"), seed + number as u64);
+            let machine = stage.machine(&name)?;
+            let (slots, broker) = (workers.slots, crew.socket);
+            let hand = Hand { name: &name, seed, slots, broker };
+            let worker = crew.hire(hand, Arc::clone(&machine.bucket) as _)?;
+            crew.workers.push((worker, machine));
         }
         Ok(crew)
     }
 
-    fn hire(&mut self, stage: &Stage, (number, slots): (u64, u32)) -> Result<()> {
-        let name = format!("worker-{number}");
-        let machine = stage.machine(&name)?;
-        let runner = BucketRunner::new(Arc::clone(&machine.bucket) as _, JobTools::default());
-        let known = runner.capabilities();
-        let seed = stage.plan().seed + number;
-        let config = WorkerConfig::new(WorkerId::new(&name).map_err(wrong)?, slots, known, seed);
-        let runner = Watched { inner: runner, jobs: Arc::clone(&self.jobs) };
-        let (runtime, address) = (runtime()?, self.address());
-        runtime.spawn(run_worker(config, address, Arc::new(runner), std::future::pending()));
-        self.runtimes.push(runtime);
-        self.machines.push(machine);
-        Ok(())
+    /// A broker by itself.
+    pub(crate) fn without_workers(config: BrokerConfig) -> Result<Self> {
+        let broker = Broker::start(config, None).map_err(wrong)?;
+        let (socket, workers) = (broker.socket(), Vec::new());
+        Ok(Crew { broker: Some(broker), socket, jobs: Arc::default(), workers })
     }
 
-    fn address(&self) -> BrokerAddress {
-        BrokerAddress {
-            uri: format!("http://{}", self.broker),
-            security: ClientSecurity::PlaintextOnLoopback,
-            token: None,
-            on_lost: None,
-        }
+    /// A worker on a bucket, which ends with what is returned.
+    pub(crate) fn hire(&self, hand: Hand<'_>, bucket: Arc<dyn Bucket>) -> Result<Worker> {
+        let runner = BucketRunner::new(bucket, JobTools::default());
+        let known = runner.capabilities();
+        let name = WorkerId::new(hand.name).map_err(wrong)?;
+        let config = WorkerConfig::new(name, hand.slots, known, hand.seed);
+        let runner = Watched { inner: runner, jobs: Arc::clone(&self.jobs) };
+        Worker::start(config, address(hand.broker), Arc::new(runner)).map_err(wrong)
+    }
+
+    /// A way there from another machine, by a socket which may be the broker's own.
+    pub(crate) fn client_by(&self, socket: SocketAddr, seed: u64) -> Result<Client> {
+        let runtime = runtime().map_err(wrong)?;
+        let there = BrokerPlace::There(address(socket));
+        let remote = RemoteClient::start(runtime.handle(), ClientConfig::new(seed), there);
+        let remote = remote.map_err(wrong)?;
+        Ok(Client { remote, jobs: Arc::clone(&self.jobs), _runtime: runtime })
     }
 
     /// A way there from another machine.
     pub(crate) fn client(&self, seed: u64) -> Result<Client> {
-        let (runtime, there) = (runtime()?, BrokerPlace::There(self.address()));
-        let remote = RemoteClient::start(runtime.handle(), ClientConfig::new(seed), there);
-        let remote = remote.map_err(wrong)?;
-        Ok(Client { remote, jobs: Arc::clone(&self.jobs), _runtime: runtime })
+        self.client_by(self.socket, seed)
+    }
+
+    /// Where the broker is.
+    pub(crate) fn socket(&self) -> SocketAddr {
+        self.socket
     }
 
     /// Has `hear` told, on another machine, of what is announced here.
@@ -108,9 +127,9 @@ impl Crew {
         seed: u64,
         hear: impl Fn(u64) + Send + Sync + 'static,
     ) -> Result<Listener> {
-        let (runtime, config) = (runtime()?, ClientConfig::new(seed));
-        let (address, hear) = (self.address(), Box::new(hear));
-        let watch = VersionWatch::start(runtime.handle(), config, address, known_as(), hear);
+        let (runtime, config) = (runtime().map_err(wrong)?, ClientConfig::new(seed));
+        let (there, hear) = (address(self.socket), Box::new(hear));
+        let watch = VersionWatch::start(runtime.handle(), config, there, known_as(), hear);
         Ok(Listener { _watch: watch.map_err(wrong)?, _runtime: runtime })
     }
 
@@ -118,35 +137,25 @@ impl Crew {
     pub(crate) fn jobs(&self) -> &Jobs {
         &self.jobs
     }
-}
 
-impl Drop for Crew {
-    fn drop(&mut self) {
-        // A worker never ends by itself.
-        self.runtimes.drain(..).for_each(Runtime::shutdown_background);
+    /// Jobs as the broker has them now.
+    pub(crate) fn views(&self) -> Vec<JobView> {
+        self.broker.as_ref().map(Broker::jobs).unwrap_or_default()
     }
-}
 
-/// Messages are few and small: one thread carries them. Jobs have theirs.
-fn runtime() -> Result<Runtime> {
-    Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(wrong)
-}
-
-/// Starts a broker, and says where it is.
-fn serve(runtime: &Runtime, seed: u64) -> Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let listener = runtime.block_on(listener).map_err(wrong)?;
-    let address = listener.local_addr().map_err(wrong)?;
-    let mut authority = Authority::new();
-    for role in [Role::Worker, Role::Client, Role::Replica] {
-        authority.allow_plaintext(Grant { role, scope: Scope::All });
+    /// Attempts that the broker has given to workers.
+    pub(crate) fn attempts(&self) -> u64 {
+        self.broker.as_ref().map_or(0, |broker| broker.stats().attempts)
     }
-    runtime.spawn(async move {
-        let host = BrokerHost::start(BrokerConfig::new(1, seed));
-        let security = ServerSecurity::PlaintextOnLoopback;
-        host.serve(listener, security, authority, std::future::pending()).await
-    });
-    Ok(address)
+
+    /// The broker ends, and another one begins where it was, which knows nothing.
+    pub(crate) fn restart_broker(&mut self, config: BrokerConfig) -> Result<()> {
+        if let Some(broker) = self.broker.take() {
+            broker.end().map_err(wrong)?;
+        }
+        self.broker = Some(Broker::start(config, Some(self.socket)).map_err(wrong)?);
+        Ok(())
+    }
 }
 
 /// The only database there is.
@@ -172,16 +181,25 @@ impl Client {
             };
             let bucket = Arc::clone(tables.home().bucket());
             let clock = Env::posix().clock;
-            let fleet = Fleet::new(remote.clone(), bucket, Arc::new(tables.clone()), clock, config);
+            let tables = Watched { inner: tables.clone(), jobs: Arc::clone(&jobs) };
+            let fleet = Fleet::new(remote.clone(), bucket, Arc::new(tables), clock, config);
             let service = Watched { inner: fleet, jobs: Arc::clone(&jobs) };
             options.compaction_service = Some(Arc::new(service));
         })
     }
 }
 
-/// What has become of jobs, by their first input: a table is merged once.
+/// What has become of jobs.
 #[derive(Default)]
-pub(crate) struct Jobs(Mutex<HashMap<u64, Job>>);
+pub(crate) struct Jobs {
+    /// By their first input: a table is merged once.
+    all: Mutex<HashMap<u64, Job>>,
+    submitted: AtomicU64,
+    /// Attempts that run at workers now, wanted or not.
+    running: AtomicU64,
+    /// Tables of workers that the database has taken.
+    adopted: AtomicU64,
+}
 
 struct Job {
     submitted: Instant,
@@ -193,10 +211,11 @@ struct Job {
 impl Jobs {
     fn all(&self) -> MutexGuard<'_, HashMap<u64, Job>> {
         // Nothing under the lock stops half way.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn submit(&self, first: u64) {
+        self.submitted.fetch_add(1, Ordering::Relaxed);
         self.all().insert(first, Job { submitted: Instant::now(), begun: None, bytes: 0 });
     }
 
@@ -212,6 +231,11 @@ impl Jobs {
         }
     }
 
+    /// How many the database gave away.
+    pub(crate) fn submitted(&self) -> u64 {
+        self.submitted.load(Ordering::Relaxed)
+    }
+
     /// How many workers have done.
     pub(crate) fn done(&self) -> usize {
         self.all().values().filter(|job| job.bytes > 0).count()
@@ -220,6 +244,16 @@ impl Jobs {
     /// Bytes that they have merged.
     pub(crate) fn bytes(&self) -> u64 {
         self.all().values().map(|job| job.bytes).sum()
+    }
+
+    /// Attempts that run now.
+    pub(crate) fn running(&self) -> u64 {
+        self.running.load(Ordering::Relaxed)
+    }
+
+    /// Tables of workers that the database has taken.
+    pub(crate) fn adopted(&self) -> u64 {
+        self.adopted.load(Ordering::Relaxed)
     }
 
     /// When the first one was submitted.
@@ -235,7 +269,7 @@ impl Jobs {
     }
 }
 
-/// Tells [`Jobs`] what goes through: at the database's end, and at a worker's.
+/// Tells [`Jobs`] what goes through: at the database's two ends, and at a worker's.
 struct Watched<T> {
     inner: T,
     jobs: Arc<Jobs>,
@@ -252,6 +286,30 @@ impl CompactionService for Watched<Fleet> {
     }
 }
 
+impl Tables for Watched<CloudTables> {
+    fn object_of(&self, number: u64) -> Option<ObjectRef> {
+        Tables::object_of(&self.inner, number)
+    }
+
+    fn when_there(&self, numbers: Vec<u64>, within: Duration, then: Box<dyn FnOnce() + Send>) {
+        Tables::when_there(&self.inner, numbers, within, then);
+    }
+
+    fn adopt(&self, number: u64, output: &OutputTable) -> Result<()> {
+        Tables::adopt(&self.inner, number, output)?;
+        self.jobs.adopted.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn job_begins(&self, number: u64) -> bool {
+        Tables::job_begins(&self.inner, number)
+    }
+
+    fn job_ends(&self, number: u64) {
+        Tables::job_ends(&self.inner, number);
+    }
+}
+
 impl JobRunner for Watched<BucketRunner> {
     fn run(
         &self,
@@ -260,7 +318,9 @@ impl JobRunner for Watched<BucketRunner> {
     ) -> std::result::Result<JobResult, JobFailure> {
         let first = spec.inputs.first().map_or(0, |input| input.number);
         self.jobs.begin(first);
+        self.jobs.running.fetch_add(1, Ordering::Relaxed);
         let ran = self.inner.run(spec, context);
+        self.jobs.running.fetch_sub(1, Ordering::Relaxed);
         if ran.is_ok() {
             self.jobs.end(first, spec.input_bytes());
         }

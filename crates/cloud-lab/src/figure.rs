@@ -28,6 +28,8 @@ pub enum Unit {
     Count,
     /// Dollars.
     Dollars,
+    /// Of contents: to be the same as another.
+    Checksum,
 }
 
 impl Unit {
@@ -39,6 +41,7 @@ impl Unit {
             Unit::Ratio => "ratio",
             Unit::Count => "count",
             Unit::Dollars => "$",
+            Unit::Checksum => "sum",
         }
     }
 }

@@ -3,6 +3,7 @@
 //! [`Places`] names.
 
 mod crew;
+mod faults;
 mod figure;
 mod merges;
 mod paper;
@@ -13,7 +14,9 @@ mod stage;
 mod stalls;
 mod trouble;
 mod writes;
+mod zombies;
 
+pub use faults::faults;
 pub use figure::{Figure, Unit, Wanted, median, quantiles};
 pub use merges::merges;
 pub use paper::{Places, objects, setups};
@@ -24,6 +27,7 @@ pub use stage::{Dice, Machine, Mode, Opened, Plan, Stage, key};
 pub use stalls::stalls;
 pub use trouble::brown_out;
 pub use writes::writes;
+pub use zombies::zombies;
 
 /// Compiles the sample of the guide.
 #[cfg(doctest)]

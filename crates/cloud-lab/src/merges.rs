@@ -1,5 +1,7 @@
 //! M8: how fast workers merge, one and two of them, and how soon one begins with a job.
 
+pub(crate) mod backlog;
+
 use std::time::{Duration, Instant};
 
 use siltstone::Result;
@@ -8,12 +10,11 @@ use siltstone_cloud::LocalCopies;
 use crate::crew::{Client, Crew, Workers};
 use crate::figure::{Figure, Unit, Wanted, median, quantile};
 use crate::processors;
-use crate::stage::{Dice, Extras, Mode, Opened, Plan, Sizes, Stage, key, wrong};
+use crate::stage::{Extras, Mode, Opened, Plan, Sizes, Stage, key, wrong};
+use backlog::{Backlog, deep};
 
 /// Jobs one after the other, none of which waits for another.
 const JOBS: u64 = 200;
-/// Tables of a database: of half of them there is one job each.
-const TABLES: u64 = 64;
 const WITHIN: Duration = Duration::from_secs(120);
 
 /// Merges at workers: jobs one by one, and many at once for one and for two workers.
@@ -23,7 +24,7 @@ const WITHIN: Duration = Duration::from_secs(120);
 /// Whatever a database meets.
 pub fn merges(plan: &Plan, tell: &mut dyn FnMut(Figure)) -> Result<()> {
     pick_ups(plan, JOBS, tell)?;
-    let backlog = backlog(plan)?;
+    let backlog = over_half(plan).store(plan)?;
     let mut rates = [Vec::new(), Vec::new()];
     let mut last = [None, None];
     for _ in 0..plan.runs {
@@ -80,51 +81,20 @@ fn pick_ups(plan: &Plan, jobs: u64, tell: &mut dyn FnMut(Figure)) -> Result<()> 
 }
 
 /// Settings for a database that gives its merges to a crew.
-fn extras(sizes: Option<Sizes>, client: &Client) -> Extras {
+pub(crate) fn extras(sizes: Option<Sizes>, client: &Client) -> Extras {
     Extras { sizes, prepare: Some(client.prepare()), ..Extras::default() }
 }
 
-fn wait_for_bucket(db: &Opened) -> Result<()> {
+pub(crate) fn wait_for_bucket(db: &Opened) -> Result<()> {
     match db {
         Opened::There(db) => db.wait_for_bucket(WITHIN),
         Opened::Here(_) => Ok(()),
     }
 }
 
-/// Level 1 holds one table, and all else must go to level 2, which holds whatever comes.
-fn deep(plan: &Plan) -> Sizes {
-    let table = (plan.bytes() / TABLES).clamp(16 << 10, 16 << 20);
-    Sizes { write_buffer: table, table, level1: table, growth: 1_000 }
-}
-
-/// Level 1 holds whatever comes.
-fn shallow(plan: &Plan) -> Sizes {
-    let deep = deep(plan);
-    Sizes { write_buffer: (deep.table * 4).min(16 << 20), level1: 1 << 40, growth: 2, ..deep }
-}
-
-/// A store with a database whose level 1 lies over all of its level 2: each table there is a job, and they may run side by
-/// side.
-fn backlog(plan: &Plan) -> Result<Stage> {
-    let stage = Stage::new(plan);
-    let machine = stage.machine("backlog")?;
-    let (mut dice, mut value) = (Dice(plan.seed), vec![0; plan.value_bytes]);
-    for (sizes, records, is_random) in
-        [(deep(plan), plan.records, false), (shallow(plan), plan.records / 2, true)]
-    {
-        let extras = Extras { sizes: Some(sizes), ..Extras::default() };
-        let db = machine.open_with(Mode::Tiered, LocalCopies::All, extras)?;
-        for number in 0..records {
-            let number = if is_random { dice.below(plan.records) } else { number };
-            dice.fill(&mut value);
-            db.put(key(number), &value)?;
-        }
-        db.flush()?;
-        db.wait_for_background()?;
-        wait_for_bucket(&db)?;
-        db.close()?;
-    }
-    Ok(stage)
+/// For each two tables of level 2 one above: each is a job.
+fn over_half(plan: &Plan) -> Backlog {
+    Backlog { again: plan.records / 2, flush_tables: 4 }
 }
 
 struct Outcome {
@@ -162,7 +132,7 @@ mod tests {
     #[test]
     fn workers_merge_all_of_a_backlog() {
         let plan = small("backlog");
-        let backlog = backlog(&plan).unwrap();
+        let backlog = over_half(&plan).store(&plan).unwrap();
         for workers in [1, 2] {
             let outcome = work_off(&backlog, workers).unwrap();
             assert!(outcome.jobs >= 4 && outcome.megabytes_per_second > 0.0, "{}", outcome.jobs);

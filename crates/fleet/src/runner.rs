@@ -152,8 +152,8 @@ impl JobWatch for Watch<'_> {
         let output = output.map_err(Error::invalid_argument)?;
         self.outputs.lock().unwrap_or_else(PoisonError::into_inner).push(output.clone());
         let costs = Costs { bytes_written: table.bytes, ..self.desk.costs() };
-        self.context.finished(output, costs);
-        Ok(())
+        let heard = self.context.finished(output, costs);
+        heard.map_err(|failure| Error::new(ErrorKind::Closed, failure.message))
     }
 
     fn goes_on(&self) -> bool {

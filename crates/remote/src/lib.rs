@@ -56,7 +56,13 @@ pub use message::{
 pub use security::authority::{Authority, Grant, Role, Scope};
 pub use security::secret::Secret;
 pub use worker::event::WorkerConfig;
-pub use worker::runner::{JobRunner, RunContext};
+pub use worker::runner::{JobRunner, Leash, RunContext};
+
+/// A broker, workers and wires in one process, for tests and measurements: to be killed, paused and cut.
+#[cfg(feature = "grpc")]
+pub mod loopback {
+    pub use crate::grpc::loopback::{Broker, Wire, Worker, address, runtime};
+}
 
 /// The state machines and what they say, for who brings a network of their own, or simulates one.
 pub mod machine {

@@ -12,7 +12,7 @@ use siltstone_remote::{
 };
 
 use crate::depot::{Depot, Slow};
-use crate::stage::{Broker, Database, Worker, config};
+use crate::stage::{Database, config, start_broker, start_running};
 
 /// Does its work, and then something to what it has made.
 struct Liar {
@@ -35,16 +35,16 @@ impl JobRunner for Liar {
 }
 
 fn lies_are_found(lie: fn(&mut Vec<u8>), verify: Verify) {
-    let (depot, broker) = (Depot::new(), Broker::start(1, None));
+    let (depot, broker) = (Depot::new(), start_broker(1, None));
     let runner = || BucketRunner::new(Arc::clone(&depot.bucket) as _, JobTools::default());
     let known = runner().capabilities();
     let liar = Liar { honest: runner(), bucket: Arc::clone(&depot.bucket), lie };
     let name = WorkerConfig::new(WorkerId::new("liar").unwrap(), 2, known, 1);
-    let _worker = Worker::running(name, broker.address, Arc::new(liar));
+    let _worker = start_running(name, broker.socket(), Arc::new(liar));
     let patience = Patience { wait: Duration::from_secs(30), failures: 2 };
     let policy = Policy::PreferRemote(patience);
     let careful = FleetConfig { verify, policy, ..config(&depot) };
-    let mut database = Database::open(&depot, broker.address, careful);
+    let mut database = Database::open(&depot, broker.socket(), careful);
     database.write(6_000);
     database.rest();
     database.check();

@@ -13,20 +13,21 @@ use std::time::Duration;
 use siltstone::Compaction;
 use siltstone_cloud::{Epoch, Name, TableId};
 use siltstone_fleet::FleetConfig;
+use siltstone_remote::loopback::Wire;
 use siltstone_remote::{FailureCode, Patience, Policy};
 
 use depot::Depot;
-use stage::{Broker, Database, LEASE, Wire, Worker, config, remote_only, until};
+use stage::{Database, LEASE, config, cut, remote_only, start_broker, start_worker, until};
 
 #[test]
 fn workers_merge_and_the_database_has_their_tables() {
     for (workers, compaction) in [(1, Compaction::Leveled), (2, Compaction::Sliced)] {
-        let (depot, broker) = (Depot::new(), Broker::start(1, None));
+        let (depot, broker) = (Depot::new(), start_broker(1, None));
         let _workers: Vec<_> = (0..workers)
-            .map(|nth| Worker::start(&format!("w{nth}"), nth, broker.address, &depot))
+            .map(|nth| start_worker(&format!("w{nth}"), nth, broker.socket(), &depot))
             .collect();
         let mut database =
-            Database::open_with(&depot, broker.address, (remote_only(&depot), compaction));
+            Database::open_with(&depot, broker.socket(), (remote_only(&depot), compaction));
         database.write(15_000);
         database.rest();
         database.check();
@@ -54,14 +55,14 @@ fn workers_merge_and_the_database_has_their_tables() {
 
 #[test]
 fn killed_paused_cut_off_and_doubled_workers_do_no_harm() {
-    let (depot, broker) = (Depot::new(), Broker::start(1, None));
+    let (depot, broker) = (Depot::new(), start_broker(1, None));
     depot.bucket.set_pause(Duration::from_millis(3));
-    let mut wire = Wire::to(broker.address);
-    let start = |name, seed| Worker::start(name, seed, broker.address, &depot);
+    let mut wire = Wire::to(broker.socket()).unwrap();
+    let start = |name, seed| start_worker(name, seed, broker.socket(), &depot);
     // Two have one name, and one is at the end of a wire.
     let mut workers = vec![start("w", 1), start("w", 2), start("x", 3)];
-    let _far = Worker::start("far", 4, wire.address, &depot);
-    let mut database = Database::open(&depot, broker.address, remote_only(&depot));
+    let _far = start_worker("far", 4, wire.socket(), &depot);
+    let mut database = Database::open(&depot, broker.socket(), remote_only(&depot));
     for round in 0..9 {
         database.write(1_500);
         match round % 3 {
@@ -70,7 +71,7 @@ fn killed_paused_cut_off_and_doubled_workers_do_no_harm() {
                 workers.push(start("w", 10 + round));
             }
             1 => workers[0].pause(LEASE * 2),
-            _ => wire.cut(LEASE + LEASE / 2),
+            _ => cut(&mut wire, LEASE + LEASE / 2),
         }
     }
     database.rest();
@@ -88,16 +89,16 @@ fn killed_paused_cut_off_and_doubled_workers_do_no_harm() {
 
 #[test]
 fn a_broker_that_starts_again_goes_on_with_what_runs() {
-    let (depot, mut broker) = (Depot::new(), Broker::start(1, None));
+    let (depot, mut broker) = (Depot::new(), start_broker(1, None));
     depot.bucket.set_pause(Duration::from_millis(10));
-    let _workers = [0, 1].map(|nth| Worker::start(&format!("w{nth}"), nth, broker.address, &depot));
-    let mut database = Database::open(&depot, broker.address, remote_only(&depot));
+    let _workers = [0, 1].map(|nth| start_worker(&format!("w{nth}"), nth, broker.socket(), &depot));
+    let mut database = Database::open(&depot, broker.socket(), remote_only(&depot));
     let mut adopted = 0;
     for term in 2..5 {
         database.write(2_000);
         until("a job runs", || broker.stats().running > 0);
-        let address = broker.end();
-        broker = Broker::start(term, Some(address));
+        let address = broker.end().unwrap();
+        broker = start_broker(term, Some(address));
         database.write(2_000);
         database.rest();
         adopted += broker.stats().adopted;
@@ -111,23 +112,23 @@ fn a_broker_that_starts_again_goes_on_with_what_runs() {
 
 #[test]
 fn without_workers_all_is_merged_at_home() {
-    let (depot, broker) = (Depot::new(), Broker::start(1, None));
+    let (depot, broker) = (Depot::new(), start_broker(1, None));
     let patience = Patience { wait: Duration::from_millis(50), failures: 2 };
     let impatient = FleetConfig { policy: Policy::PreferRemote(patience), ..config(&depot) };
-    let mut database = Database::open(&depot, broker.address, impatient.clone());
+    let mut database = Database::open(&depot, broker.socket(), impatient.clone());
     database.write(8_000);
     database.rest();
     database.check();
     let metrics = database.db.metrics();
     assert!(metrics.merges > 3 && metrics.merges_come_home == metrics.merges, "{metrics:?}");
     // A worker that comes later has work at once; without a broker there is none again.
-    let worker = Worker::start("late", 1, broker.address, &depot);
+    let worker = start_worker("late", 1, broker.socket(), &depot);
     until("the worker is there", || broker.stats().workers > 0);
     database.write(8_000);
     database.rest();
     assert!(database.db.metrics().merges_away > 0);
     drop(worker);
-    broker.end();
+    broker.end().unwrap();
     let before = database.db.metrics();
     database.write(4_000);
     database.rest();
@@ -139,15 +140,15 @@ fn without_workers_all_is_merged_at_home() {
 
 #[test]
 fn closing_gives_up_what_is_away_and_a_new_opening_finds_its_tables() {
-    let (depot, broker) = (Depot::new(), Broker::start(1, None));
+    let (depot, broker) = (Depot::new(), start_broker(1, None));
     depot.bucket.set_pause(Duration::from_millis(200));
-    let _worker = Worker::start("w", 1, broker.address, &depot);
-    let mut database = Database::open(&depot, broker.address, remote_only(&depot));
+    let _worker = start_worker("w", 1, broker.socket(), &depot);
+    let mut database = Database::open(&depot, broker.socket(), remote_only(&depot));
     database.write(3_000);
     until("a job runs", || broker.stats().running > 0);
     assert!(depot.open_jobs() > 0);
     let again = FleetConfig { epoch: Epoch(depot.epoch.0 + 1), ..remote_only(&depot) };
-    let mut database = database.reopen(&depot, broker.address, again);
+    let mut database = database.reopen(&depot, broker.socket(), again);
     until("the job is cancelled", || broker.stats().cancelled > 0);
     depot.bucket.set_pause(Duration::ZERO);
     database.write(3_000);

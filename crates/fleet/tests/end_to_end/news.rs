@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use siltstone::{Compaction, Env};
 use siltstone_cloud::{CloudDb, CloudOptions, Following, Home, Replica, ReplicaOptions, Token};
+use siltstone_remote::loopback::{address, runtime};
 use siltstone_remote::{BrokerPlace, ClientConfig, DbId, RemoteClient, VersionWatch};
 use tokio::runtime::Runtime;
 
 use crate::depot::Depot;
-use crate::stage::{Broker, SOON, broker_at, options, runtime, until};
+use crate::stage::{SOON, options, start_broker, until};
 
 const KEYS: u32 = 500;
 const WITHIN: Duration = Duration::from_secs(60);
@@ -47,8 +48,8 @@ struct Writer {
 
 impl Writer {
     fn open(depot: &Depot, broker: SocketAddr) -> Self {
-        let runtime = runtime();
-        let there = BrokerPlace::There(broker_at(broker));
+        let runtime = runtime().unwrap();
+        let there = BrokerPlace::There(address(broker));
         let client = RemoteClient::start(runtime.handle(), config(5), there).unwrap();
         let mut cloud = CloudOptions::default();
         cloud.token = Some(Token(1));
@@ -78,14 +79,14 @@ struct Told {
 
 impl Told {
     fn follow(depot: &Depot, broker: SocketAddr, following: Following, token: u128) -> Self {
-        let runtime = runtime();
+        let runtime = runtime().unwrap();
         let mut reading = ReplicaOptions::default();
         reading.token = Some(Token(token << 64));
         let options = options(&Env::memory(), Compaction::Leveled);
         let replica = Replica::follow(&home(depot), options, reading, following).unwrap();
         let news = replica.news();
         let hear = Box::new(move |version| news.tell(version));
-        let (handle, address) = (runtime.handle(), broker_at(broker));
+        let (handle, address) = (runtime.handle(), address(broker));
         let watch = VersionWatch::start(handle, config(9), address, db(), hear).unwrap();
         Told { _watch: watch, replica, _runtime: runtime }
     }
@@ -103,10 +104,10 @@ impl Told {
 
 #[test]
 fn a_replica_that_is_told_shows_what_is_committed_without_looking() {
-    let (depot, broker) = (Depot::new(), Broker::start(1, None));
-    let writer = Writer::open(&depot, broker.address);
+    let (depot, broker) = (Depot::new(), start_broker(1, None));
+    let writer = Writer::open(&depot, broker.socket());
     writer.commit(0);
-    let replicas = [1, 2].map(|token| Told::follow(&depot, broker.address, PATIENT, token));
+    let replicas = [1, 2].map(|token| Told::follow(&depot, broker.socket(), PATIENT, token));
     for round in 1..6 {
         let version = writer.commit(round);
         replicas.iter().for_each(|told| told.shows(version, round));
@@ -117,19 +118,19 @@ fn a_replica_that_is_told_shows_what_is_committed_without_looking() {
 
 #[test]
 fn without_a_broker_replicas_look_and_with_the_next_they_are_told_again() {
-    let (depot, broker) = (Depot::new(), Broker::start(1, None));
-    let writer = Writer::open(&depot, broker.address);
+    let (depot, broker) = (Depot::new(), start_broker(1, None));
+    let writer = Writer::open(&depot, broker.socket());
     writer.commit(0);
-    let patient = Told::follow(&depot, broker.address, PATIENT, 1);
-    let restless = Told::follow(&depot, broker.address, RESTLESS, 2);
+    let patient = Told::follow(&depot, broker.socket(), PATIENT, 1);
+    let restless = Told::follow(&depot, broker.socket(), RESTLESS, 2);
     let version = writer.commit(1);
     patient.shows(version, 1);
     restless.shows(version, 1);
-    let address = broker.end();
+    let socket = broker.end().unwrap();
     let lost = writer.commit(2);
     restless.shows(lost, 2);
     assert!(patient.replica.version() < lost, "nobody can tell it");
-    let broker = Broker::start(2, Some(address));
+    let broker = start_broker(2, Some(socket));
     // What could not be said is said when somebody listens.
     patient.shows(lost, 2);
     let version = writer.commit(3);

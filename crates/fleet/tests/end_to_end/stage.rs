@@ -9,15 +9,12 @@ use std::time::{Duration, Instant};
 use siltstone::service::JobTools;
 use siltstone::{Compaction, Compression, Db, Env, Level0Limits, Options};
 use siltstone_fleet::{BucketRunner, Fleet, FleetConfig};
+use siltstone_remote::loopback::{Broker, Wire, Worker, address, runtime};
 use siltstone_remote::{
-    Authority, BackoffLimits, BrokerAddress, BrokerConfig, BrokerHost, BrokerPlace, BrokerStats,
-    ClientConfig, ClientSecurity, DbId, Grant, JobRunner, Policy, RemoteClient, Role, Scope,
-    ServerSecurity, WorkerConfig, WorkerId, run_worker,
+    BackoffLimits, BrokerConfig, BrokerPlace, ClientConfig, DbId, JobRunner, Policy, RemoteClient,
+    WorkerConfig, WorkerId,
 };
-use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::runtime::Runtime;
 
 use crate::depot::{Depot, Store};
 
@@ -27,166 +24,37 @@ pub(crate) const SOON: BackoffLimits =
 const PATIENCE: Duration = Duration::from_secs(60);
 const KEYS: u32 = 2_000;
 
-pub(crate) fn runtime() -> Runtime {
-    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+pub(crate) fn start_broker(term: u32, again: Option<SocketAddr>) -> Broker {
+    let config = BrokerConfig {
+        lease: LEASE,
+        heartbeat: LEASE / 4,
+        retry: SOON,
+        ..BrokerConfig::new(term, 7)
+    };
+    Broker::start(config, again).unwrap()
 }
 
-/// Binds a port of this machine; the broker before may not have let go of it yet.
-async fn listen(address: Option<SocketAddr>) -> TcpListener {
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match TcpListener::bind(address.unwrap_or(any)).await {
-            Ok(listener) => return listener,
-            Err(error) => assert!(Instant::now() < deadline, "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+pub(crate) fn start_worker(name: &str, seed: u64, broker: SocketAddr, depot: &Depot) -> Worker {
+    let runner = BucketRunner::new(Arc::clone(&depot.bucket) as _, JobTools::default());
+    let known = runner.capabilities();
+    let config = WorkerConfig::new(WorkerId::new(name).unwrap(), 2, known, seed);
+    start_running(config, broker, Arc::new(runner))
 }
 
-pub(crate) struct Broker {
-    runtime: Runtime,
-    host: BrokerHost,
-    pub(crate) address: SocketAddr,
-    serving: JoinHandle<()>,
-    stop: oneshot::Sender<()>,
+pub(crate) fn start_running(
+    config: WorkerConfig,
+    broker: SocketAddr,
+    runner: Arc<dyn JobRunner>,
+) -> Worker {
+    let config = WorkerConfig { reconnect: SOON, ..config };
+    Worker::start(config, address(broker), runner).unwrap()
 }
 
-impl Broker {
-    pub(crate) fn start(term: u32, address: Option<SocketAddr>) -> Self {
-        let runtime = runtime();
-        let _inside = runtime.enter();
-        let listener = runtime.block_on(listen(address));
-        let address = listener.local_addr().unwrap();
-        let config = BrokerConfig {
-            lease: LEASE,
-            heartbeat: LEASE / 4,
-            retry: SOON,
-            ..BrokerConfig::new(term, 7)
-        };
-        let host = BrokerHost::start(config);
-        let mut authority = Authority::new();
-        for role in [Role::Worker, Role::Client, Role::Replica] {
-            authority.allow_plaintext(Grant { role, scope: Scope::All });
-        }
-        let (stop, stopped) = oneshot::channel::<()>();
-        let served = host.clone();
-        let serving = runtime.spawn(async move {
-            let stopped = async { drop(stopped.await) };
-            let security = ServerSecurity::PlaintextOnLoopback;
-            served.serve(listener, security, authority, stopped).await.unwrap();
-        });
-        drop(_inside);
-        Broker { runtime, host, address, serving, stop }
-    }
-
-    pub(crate) fn stats(&self) -> BrokerStats {
-        self.runtime.block_on(self.host.stats())
-    }
-
-    /// All that it knew is gone.
-    pub(crate) fn end(self) -> SocketAddr {
-        let Broker { runtime, host, address, serving, stop } = self;
-        stop.send(()).unwrap();
-        runtime.block_on(serving).unwrap();
-        drop(host);
-        address
-    }
-}
-
-pub(crate) fn broker_at(address: SocketAddr) -> BrokerAddress {
-    BrokerAddress {
-        uri: format!("http://{address}"),
-        security: ClientSecurity::PlaintextOnLoopback,
-        token: None,
-        on_lost: None,
-    }
-}
-
-/// A worker in a runtime of its own, so that it can be paused and killed without the others.
-pub(crate) struct Worker {
-    runtime: Option<Runtime>,
-    ended: JoinHandle<()>,
-}
-
-impl Worker {
-    pub(crate) fn start(name: &str, seed: u64, address: SocketAddr, depot: &Depot) -> Self {
-        let runner = BucketRunner::new(Arc::clone(&depot.bucket) as _, JobTools::default());
-        let known = runner.capabilities();
-        let config = WorkerConfig::new(WorkerId::new(name).unwrap(), 2, known, seed);
-        Worker::running(config, address, Arc::new(runner))
-    }
-
-    pub(crate) fn running(
-        config: WorkerConfig,
-        address: SocketAddr,
-        runner: Arc<dyn JobRunner>,
-    ) -> Self {
-        let runtime = runtime();
-        let config = WorkerConfig { reconnect: SOON, ..config };
-        let ended = runtime.spawn(async move {
-            run_worker(config, broker_at(address), runner, std::future::pending()).await.unwrap();
-        });
-        Worker { runtime: Some(runtime), ended }
-    }
-
-    /// Its only thread stands still: no heartbeats, no messages. Merges go on, as zombies do.
-    pub(crate) fn pause(&self, time: Duration) {
-        self.runtime.as_ref().unwrap().spawn(async move { std::thread::sleep(time) });
-    }
-
-    /// Its connection breaks, and nobody says goodbye.
-    pub(crate) fn kill(self) {
-        self.ended.abort();
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
-/// A wire that can be cut.
-pub(crate) struct Wire {
-    runtime: Runtime,
-    pub(crate) address: SocketAddr,
-    carrying: Option<JoinHandle<()>>,
-    to: SocketAddr,
-}
-
-impl Wire {
-    pub(crate) fn to(to: SocketAddr) -> Self {
-        let runtime = runtime();
-        let listener = runtime.block_on(listen(None));
-        let address = listener.local_addr().unwrap();
-        let carrying = Some(runtime.spawn(Wire::carry(listener, to)));
-        Wire { runtime, address, carrying, to }
-    }
-
-    async fn carry(listener: TcpListener, to: SocketAddr) {
-        let mut lines = tokio::task::JoinSet::new();
-        while let Ok((mut near, _)) = listener.accept().await {
-            lines.spawn(async move {
-                if let Ok(mut far) = TcpStream::connect(to).await {
-                    let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
-                }
-            });
-        }
-    }
-
-    /// Nothing goes through for so long, and all connections are gone.
-    pub(crate) fn cut(&mut self, time: Duration) {
-        if let Some(carrying) = self.carrying.take() {
-            carrying.abort();
-            let _ = self.runtime.block_on(carrying);
-        }
-        std::thread::sleep(time);
-        let listener = self.runtime.block_on(listen(Some(self.address)));
-        self.carrying = Some(self.runtime.spawn(Wire::carry(listener, self.to)));
-    }
+/// Nothing goes through for so long.
+pub(crate) fn cut(wire: &mut Wire, time: Duration) {
+    wire.cut();
+    std::thread::sleep(time);
+    wire.mend().unwrap();
 }
 
 /// A database, and what it should hold.
@@ -235,9 +103,9 @@ impl Database {
         broker: SocketAddr,
         (config, compaction): (FleetConfig, Compaction),
     ) -> Self {
-        let runtime = runtime();
+        let runtime = runtime().unwrap();
         let client = ClientConfig { reconnect: SOON, seed: 5 };
-        let there = BrokerPlace::There(broker_at(broker));
+        let there = BrokerPlace::There(address(broker));
         let client = RemoteClient::start(runtime.handle(), client, there).unwrap();
         let (bucket, tables) = (Arc::clone(&depot.bucket) as _, Arc::clone(depot) as _);
         let clock = Env::default().clock;

@@ -7,11 +7,12 @@ use std::time::Duration;
 use siltstone::{Compaction, Env};
 use siltstone_cloud::{CloudDb, CloudOptions, CloudTables, Home, Patience, Token};
 use siltstone_fleet::{Fleet, FleetConfig};
+use siltstone_remote::loopback::{address, runtime};
 use siltstone_remote::{BrokerPlace, ClientConfig, DbId, Policy, RemoteClient};
 use tokio::runtime::Runtime;
 
 use crate::depot::Depot;
-use crate::stage::{Broker, SOON, Worker, broker_at, options, runtime};
+use crate::stage::{SOON, options, start_broker, start_worker};
 
 const KEYS: u32 = 2_000;
 const WITHIN: Duration = Duration::from_secs(30);
@@ -24,9 +25,9 @@ struct Tiered {
 
 impl Tiered {
     fn open(depot: &Depot, machine: &Env, broker: SocketAddr, token: u128) -> Self {
-        let runtime = runtime();
+        let runtime = runtime().unwrap();
         let client = ClientConfig { reconnect: SOON, seed: 5 };
-        let there = BrokerPlace::There(broker_at(broker));
+        let there = BrokerPlace::There(address(broker));
         let client = RemoteClient::start(runtime.handle(), client, there).unwrap();
         let bucket = Arc::clone(&depot.bucket);
         let patience = Patience { total: Duration::ZERO, pause: Duration::ZERO };
@@ -81,10 +82,10 @@ fn notes(machine: &Env) -> usize {
 
 #[test]
 fn workers_tables_are_the_databases_wherever_it_opens() {
-    let (depot, broker) = (Depot::new(), Broker::start(1, None));
-    let _worker = Worker::start("w", 1, broker.address, &depot);
+    let (depot, broker) = (Depot::new(), start_broker(1, None));
+    let _worker = start_worker("w", 1, broker.socket(), &depot);
     let machine = Env::memory();
-    let tiered = Tiered::open(&depot, &machine, broker.address, 1);
+    let tiered = Tiered::open(&depot, &machine, broker.socket(), 1);
     for round in 0..4 {
         tiered.load(round);
         tiered.db.wait_for_bucket(WITHIN).unwrap();
@@ -95,16 +96,16 @@ fn workers_tables_are_the_databases_wherever_it_opens() {
     tiered.db.wait_for_bucket(WITHIN).unwrap();
     assert_eq!(notes(&machine), 0, "the bucket knows");
     tiered.db.close().unwrap();
-    let elsewhere = Tiered::open(&depot, &Env::memory(), broker.address, 2);
+    let elsewhere = Tiered::open(&depot, &Env::memory(), broker.socket(), 2);
     elsewhere.check(3);
 }
 
 /// Merges begin while their inputs are on their way to the bucket: they wait for them, and come home only if that takes long.
 #[test]
 fn jobs_wait_for_their_inputs() {
-    let (depot, broker) = (Depot::new(), Broker::start(1, None));
-    let _worker = Worker::start("w", 1, broker.address, &depot);
-    let tiered = Tiered::open(&depot, &Env::memory(), broker.address, 1);
+    let (depot, broker) = (Depot::new(), start_broker(1, None));
+    let _worker = start_worker("w", 1, broker.socket(), &depot);
+    let tiered = Tiered::open(&depot, &Env::memory(), broker.socket(), 1);
     depot.bucket.slow_uploads(Duration::from_millis(200));
     // So few that level 0 never holds writers back, where jobs wait for nothing.
     let keys = KEYS / 5;
@@ -124,10 +125,10 @@ fn jobs_wait_for_their_inputs() {
 /// they have made.
 #[test]
 fn a_crash_before_the_commit_loses_no_workers_table() {
-    let (depot, broker) = (Depot::new(), Broker::start(1, None));
-    let _worker = Worker::start("w", 1, broker.address, &depot);
+    let (depot, broker) = (Depot::new(), start_broker(1, None));
+    let _worker = start_worker("w", 1, broker.socket(), &depot);
     let machine = Env::memory();
-    let tiered = Tiered::open(&depot, &machine, broker.address, 1);
+    let tiered = Tiered::open(&depot, &machine, broker.socket(), 1);
     tiered.load(0);
     tiered.db.wait_for_bucket(WITHIN).unwrap();
     depot.bucket.refuse_versions(true);
@@ -145,10 +146,10 @@ fn a_crash_before_the_commit_loses_no_workers_table() {
     assert!(notes(&machine) > 0);
     drop(tiered);
     depot.bucket.refuse_versions(false);
-    let tiered = Tiered::open(&depot, &machine, broker.address, 2);
+    let tiered = Tiered::open(&depot, &machine, broker.socket(), 2);
     tiered.check(3);
     tiered.db.wait_for_bucket(WITHIN).unwrap();
     tiered.db.close().unwrap();
     assert_eq!(notes(&machine), 0);
-    Tiered::open(&depot, &Env::memory(), broker.address, 3).check(3);
+    Tiered::open(&depot, &Env::memory(), broker.socket(), 3).check(3);
 }

@@ -92,6 +92,15 @@ impl Broker {
         true
     }
 
+    /// True for a claim that has its result.
+    pub(super) fn has_result_of(&self, key: &WorkerKey, id: AttemptId) -> bool {
+        let claims = self.claims.get(&id.job);
+        claims
+            .into_iter()
+            .flatten()
+            .any(|claim| claim.key == *key && claim.held.id == id && claim.finished.is_some())
+    }
+
     pub(super) fn drop_claim(&mut self, key: &WorkerKey, id: AttemptId) {
         if let Some(claims) = self.claims.get_mut(&id.job) {
             claims.retain(|claim| !(claim.key == *key && claim.held.id == id));

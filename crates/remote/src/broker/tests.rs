@@ -483,6 +483,24 @@ fn a_broker_that_has_forgotten_goes_on_with_what_workers_hold() {
     panic!("a claim is not kept for ever");
 }
 
+/// Else workers were full of what nobody asks for any more.
+#[test]
+fn a_result_that_waits_for_its_job_takes_no_slot() {
+    let id = attempt_id(5, Attempt::new(1, 9));
+    let held = Held { id, outputs: vec![output(id, 0, "c", "h")], resumed: 0 };
+    let mut bench = Bench::of(BrokerConfig::new(2, 7));
+    bench.open(10, Hello { held: vec![held], ..hello("w", 1) });
+    bench.submit(submission(6));
+    assert!(bench.assigned().is_empty(), "the slot is taken");
+    bench.worker(10, WorkerMessage::Heartbeat(vec![id]));
+    assert!(bench.assigned().is_empty());
+    bench.client(ClientMessage::Cancel(submission(6).spec.job));
+    bench.worker(10, WorkerMessage::Done(id, finished(id)));
+    bench.worker(10, WorkerMessage::Heartbeat(vec![id]));
+    bench.submit(submission(7));
+    assert_eq!(bench.jobs_taken(), [7]);
+}
+
 #[test]
 fn of_two_claims_the_newer_attempt_is_adopted() {
     let (old, new) = (attempt_id(5, Attempt::new(1, 2)), attempt_id(5, Attempt::new(1, 3)));

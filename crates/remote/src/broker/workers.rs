@@ -87,8 +87,10 @@ impl Broker {
                 self.order(session, WorkerOrder::LeaseLost(*id));
             }
         }
+        // A result that waits for whoever submits its job again takes no slot.
+        let listed = ids.into_iter().filter(|id| !self.has_result_of(key, *id)).collect();
         if let Some(worker) = self.workers.get_mut(&session) {
-            worker.listed = ids;
+            worker.listed = listed;
         }
         self.order(session, WorkerOrder::Pulse);
     }

@@ -9,6 +9,7 @@ pub(crate) mod client;
 mod convert;
 pub(crate) mod host;
 mod link;
+pub(crate) mod loopback;
 pub(crate) mod security;
 mod service;
 pub(crate) mod termination;

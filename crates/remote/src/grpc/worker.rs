@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -16,7 +15,7 @@ use crate::job::failure::{FailureCode, JobFailure};
 use crate::job::result::{Costs, JobResult, OutputTable};
 use crate::message::{Assignment, AttemptId, Hello, WorkerOrder};
 use crate::worker::event::{WorkerAction, WorkerConfig, WorkerEvent};
-use crate::worker::runner::{JobRunner, RunContext};
+use crate::worker::runner::{JobRunner, Leash, RunContext};
 use crate::worker::state::Worker;
 
 /// Runs a worker until `stop` is ready and its jobs have ended, or until its broker has sent it home. Connects again
@@ -42,7 +41,7 @@ pub async fn run_worker(
         link: None,
         links: 0,
         events,
-        cancels: HashMap::new(),
+        leashes: HashMap::new(),
         left: false,
     };
     host.run(received, stop).await;
@@ -65,7 +64,7 @@ struct Host {
     link: Option<Link<wire::WorkerToBroker>>,
     links: u64,
     events: mpsc::UnboundedSender<Input>,
-    cancels: HashMap<AttemptId, Arc<AtomicBool>>,
+    leashes: HashMap<AttemptId, Arc<Leash>>,
     left: bool,
 }
 
@@ -93,8 +92,8 @@ impl Host {
     }
 
     /// What was sent last goes out before the connection does.
-    async fn say_goodbye(self) {
-        if let Some(link) = self.link {
+    async fn say_goodbye(mut self) {
+        if let Some(link) = self.link.take() {
             link.finish().await;
         }
     }
@@ -112,7 +111,7 @@ impl Host {
                 self.tell(WorkerEvent::Advanced(id, outputs, costs));
             }
             Input::Ended(id, outcome) => {
-                self.cancels.remove(&id);
+                self.leashes.remove(&id);
                 self.tell(WorkerEvent::Ended(id, outcome));
             }
         }
@@ -135,10 +134,10 @@ impl Host {
                 WorkerAction::HangUp => self.link = None,
                 WorkerAction::Start(assignment) => self.start(assignment),
                 WorkerAction::Stop(id) => {
-                    if let Some(cancel) = self.cancels.get(&id) {
-                        // Pairs with nothing: the runner looks again and again.
-                        cancel.store(true, Ordering::Relaxed);
-                    }
+                    self.leashes.get(&id).iter().for_each(|leash| leash.cancel());
+                }
+                WorkerAction::Heard(id, outputs) => {
+                    self.leashes.get(&id).iter().for_each(|leash| leash.heard(outputs));
                 }
                 WorkerAction::Leave => self.left = true,
             }
@@ -185,11 +184,11 @@ impl Host {
 
     fn start(&mut self, assignment: Assignment) {
         let id = assignment.id();
-        let cancel = Arc::new(AtomicBool::new(false));
-        self.cancels.insert(id, Arc::clone(&cancel));
+        let leash = Arc::<Leash>::default();
+        self.leashes.insert(id, Arc::clone(&leash));
         let (runner, spec) = (Arc::clone(&self.runner), Arc::clone(&assignment.spec));
         let events = self.events.clone();
-        let context = RunContext::new(assignment, cancel, move |id, outputs, costs| {
+        let context = RunContext::new(assignment, leash, move |id, outputs, costs| {
             let _ = events.send(Input::Advanced(id, outputs, costs));
         });
         let running = tokio::task::spawn_blocking(move || runner.run(&spec, &context));
@@ -204,5 +203,12 @@ impl Host {
             });
             let _ = events.send(Input::Ended(id, outcome));
         });
+    }
+}
+
+impl Drop for Host {
+    /// Runners have threads of their own, and would wait for ever for a broker to hear of them.
+    fn drop(&mut self) {
+        self.leashes.values().for_each(|leash| leash.cancel());
     }
 }

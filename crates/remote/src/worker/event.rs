@@ -87,6 +87,9 @@ pub enum WorkerAction {
     Start(Assignment),
     /// Have the runner stop; it still tells that it has ended.
     Stop(AttemptId),
+    /// The broker has heard of so many outputs of the job, those of earlier attempts counted: a next attempt goes on behind
+    /// them.
+    Heard(AttemptId, usize),
     /// Nothing is left to do: the process may end.
     Leave,
 }

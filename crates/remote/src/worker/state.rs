@@ -5,8 +5,10 @@
 //! - W2. No more runners than slots, those that are stopping included.
 //! - W3. Each attempt that was assigned ends in one `Done`, settled, or one `Failed`, told if anybody listens; or the
 //!   next hello does not list it any more.
+//! - W4. Of an output it is said that the broker has heard of it once the broker has answered a heartbeat that was sent
+//!   behind the output's report, in the same session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::dice::Dice;
@@ -33,6 +35,8 @@ pub struct Worker {
     lease: Duration,
     heartbeat: Duration,
     held: BTreeMap<AttemptId, Holding>,
+    /// Heartbeats of this session that are not answered yet: what each attempt had told before.
+    beats: VecDeque<Vec<(AttemptId, usize)>>,
     draining: Option<Duration>,
     actions: Vec<WorkerAction>,
 }
@@ -48,6 +52,10 @@ enum Link {
 struct Holding {
     outputs: Vec<OutputTable>,
     resumed: usize,
+    /// Outputs that the session's broker was told of, and those of which it is known to have heard.
+    told: usize,
+    heard: usize,
+    costs: Costs,
     phase: Phase,
 }
 
@@ -71,6 +79,7 @@ impl Worker {
             lease: FIRST_PATIENCE,
             heartbeat: FIRST_PATIENCE,
             held: BTreeMap::new(),
+            beats: VecDeque::new(),
             draining: None,
             actions: Vec::new(),
         }
@@ -115,7 +124,7 @@ impl Worker {
         self.last_heard = self.now;
         match order {
             WorkerOrder::Welcome { lease, heartbeat } => self.open(lease, heartbeat),
-            WorkerOrder::Pulse => {}
+            WorkerOrder::Pulse => self.hear_pulse(),
             WorkerOrder::Assign(assignment) => self.take(assignment),
             WorkerOrder::Cancel(id) | WorkerOrder::LeaseLost(id) => {
                 self.let_go(id, FailureCode::Cancelled);
@@ -145,6 +154,13 @@ impl Worker {
         if self.draining.is_some() {
             self.send(WorkerMessage::Leaving);
         }
+        self.beats.clear();
+        let running = self.held.iter().filter(|(_, held)| matches!(held.phase, Phase::Running));
+        let running: Vec<AttemptId> = running.map(|(id, _)| *id).collect();
+        running.iter().for_each(|id| self.tell_progress(*id));
+        if !running.is_empty() {
+            self.beat();
+        }
     }
 
     fn take(&mut self, assignment: Assignment) {
@@ -166,7 +182,9 @@ impl Worker {
             return;
         }
         let outputs = assignment.resumed.clone();
-        let holding = Holding { resumed: outputs.len(), outputs, phase: Phase::Running };
+        let (resumed, costs) = (outputs.len(), Costs::default());
+        let (told, heard) = (resumed, resumed);
+        let holding = Holding { outputs, resumed, told, heard, costs, phase: Phase::Running };
         self.held.insert(id, holding);
         self.actions.push(WorkerAction::Start(assignment));
     }
@@ -188,12 +206,41 @@ impl Worker {
     fn advance(&mut self, id: AttemptId, outputs: Vec<OutputTable>, costs: Costs) {
         let Some(held) = self.held.get_mut(&id) else { return };
         if matches!(held.phase, Phase::Running) {
-            let before = held.outputs.len();
             held.outputs.extend(outputs);
             leave_sidecars(&mut held.outputs);
-            let outputs = held.outputs.get(before..).unwrap_or_default().to_vec();
-            let progress = Progress { before, outputs, costs };
+            held.costs = costs;
+            if matches!(self.link, Link::Up { .. }) {
+                self.tell_progress(id);
+                self.beat();
+            }
+        }
+    }
+
+    /// Tells what this session's broker was not told yet.
+    fn tell_progress(&mut self, id: AttemptId) {
+        let Some(held) = self.held.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut held.told, held.outputs.len());
+        let outputs = held.outputs.get(before..).unwrap_or_default().to_vec();
+        if !outputs.is_empty() {
+            let progress = Progress { before, outputs, costs: held.costs };
             self.send(WorkerMessage::Progress(id, progress));
+        }
+    }
+
+    /// Is answered, when all that was sent before has arrived.
+    fn beat(&mut self) {
+        self.link = Link::Up { beat_at: self.now + self.heartbeat };
+        self.beats.push_back(self.held.iter().map(|(id, held)| (*id, held.told)).collect());
+        self.send(WorkerMessage::Heartbeat(self.held.keys().copied().collect()));
+    }
+
+    fn hear_pulse(&mut self) {
+        for (id, told) in self.beats.pop_front().unwrap_or_default() {
+            let Some(held) = self.held.get_mut(&id) else { continue };
+            if matches!(held.phase, Phase::Running) && held.heard < told {
+                held.heard = told;
+                self.actions.push(WorkerAction::Heard(id, told));
+            }
         }
     }
 
@@ -251,11 +298,7 @@ impl Worker {
         }
         match self.link {
             Link::Down { retry_at } if retry_at <= self.now => self.connect(),
-            Link::Up { beat_at } if beat_at <= self.now => {
-                self.link = Link::Up { beat_at: self.now + self.heartbeat };
-                let ids = self.held.keys().copied().collect();
-                self.send(WorkerMessage::Heartbeat(ids));
-            }
+            Link::Up { beat_at } if beat_at <= self.now => self.beat(),
             _ => {}
         }
     }
@@ -288,6 +331,7 @@ impl Worker {
     fn connect(&mut self) {
         self.link = Link::Opening { until: self.now + self.lease };
         let is_held = |held: &Holding| !matches!(held.phase, Phase::Stopping(_));
+        self.held.values_mut().for_each(|held| held.told = held.outputs.len());
         let held = self.held.iter().filter(|(_, held)| is_held(held));
         let held = held.map(|(id, held)| Held {
             id: *id,

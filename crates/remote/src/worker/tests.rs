@@ -101,10 +101,54 @@ fn progress_is_told_and_kept_for_brokers_that_forget() {
     for (ordinal, output) in outputs(id).into_iter().enumerate() {
         bench.tell(WorkerEvent::Advanced(id, vec![output], Costs::default()));
         assert!(
-            matches!(bench.sent()[..], [WorkerMessage::Progress(_, told)] if told.before == ordinal)
+            matches!(bench.sent()[..], [WorkerMessage::Progress(_, told), WorkerMessage::Heartbeat(_)]
+                if told.before == ordinal)
         );
     }
     assert_eq!(bench.reconnect().held[0].outputs, outputs(id));
+}
+
+/// Heard is what was told before a heartbeat that has been answered in this session.
+#[test]
+fn an_output_is_heard_of_once_a_heartbeat_behind_it_is_answered() {
+    let mut bench = Bench::new(1);
+    let id = bench.assign(5);
+    let [first, second, third] =
+        [("a", "b"), ("c", "d"), ("e", "f")].map(|(first, last)| output(id, 0, first, last));
+    let advance =
+        |output: &OutputTable| WorkerEvent::Advanced(id, vec![output.clone()], Costs::default());
+    bench.now += BEAT;
+    bench.tell(WorkerEvent::Tick);
+    bench.tell(advance(&first));
+    bench.order(WorkerOrder::Pulse);
+    assert!(bench.actions.is_empty(), "the answer to what was sent before");
+    bench.order(WorkerOrder::Pulse);
+    assert_eq!(bench.actions, [WorkerAction::Heard(id, 1)]);
+    bench.tell(advance(&second));
+    assert_eq!(bench.reconnect().held[0].outputs.len(), 2);
+    bench.tell(advance(&third));
+    assert!(bench.actions.is_empty(), "there is no session");
+    bench.welcome();
+    let [WorkerMessage::Progress(_, told), WorkerMessage::Heartbeat(_)] = bench.sent()[..] else {
+        panic!("{:?}", bench.actions)
+    };
+    assert_eq!((told.before, &told.outputs[..]), (2, std::slice::from_ref(&third)));
+    bench.order(WorkerOrder::Pulse);
+    assert_eq!(bench.actions, [WorkerAction::Heard(id, 3)]);
+    bench.order(WorkerOrder::Pulse);
+    assert!(bench.actions.is_empty(), "it knows that");
+}
+
+/// Else the runner would go on with a job that is somebody else's.
+#[test]
+fn who_has_lost_a_job_is_not_heard_of_any_more() {
+    let mut bench = Bench::new(1);
+    let id = bench.assign(5);
+    let first = outputs(id)[0].clone();
+    bench.tell(WorkerEvent::Advanced(id, vec![first], Costs::default()));
+    bench.order(WorkerOrder::LeaseLost(id));
+    bench.order(WorkerOrder::Pulse);
+    assert!(bench.actions.is_empty(), "{:?}", bench.actions);
 }
 
 #[test]
@@ -120,7 +164,7 @@ fn indexes_and_filters_that_are_too_much_stay_behind() {
     let mut told = Vec::new();
     for output in large.clone() {
         bench.tell(WorkerEvent::Advanced(id, vec![output], Costs::default()));
-        let [WorkerMessage::Progress(_, progress)] = bench.sent()[..] else { panic!() };
+        let [WorkerMessage::Progress(_, progress), _] = bench.sent()[..] else { panic!() };
         told.extend(progress.outputs.clone());
     }
     let with_index = |outputs: &[OutputTable]| outputs.iter().filter(|o| o.index.is_some()).count();

@@ -23,6 +23,8 @@ use crate::toy::{self, Entry, Store};
 const WORKERS: usize = 8;
 const CLIENTS: usize = 3;
 const SLOTS: u32 = 2;
+/// A runner looks so often whether it has been heard.
+const WAIT: Duration = Duration::from_millis(20);
 /// Of attempts, in thousandths.
 const FAULTS: u64 = 300;
 /// Several times as long as any run takes.
@@ -72,6 +74,8 @@ struct Task {
     assignment: Assignment,
     outputs: Vec<Vec<Entry>>,
     done: Vec<OutputTable>,
+    /// So many of these the broker has heard of.
+    heard: usize,
     step: Duration,
     stopped: bool,
     fault: Option<Fault>,
@@ -477,6 +481,11 @@ impl World {
                         task.stopped = true;
                     }
                 }
+                WorkerAction::Heard(id, outputs) => {
+                    if let Some(task) = self.workers[number].tasks.get_mut(&id) {
+                        task.heard = outputs;
+                    }
+                }
                 WorkerAction::Leave => unreachable!("nobody sends workers home here"),
             }
         }
@@ -523,8 +532,8 @@ impl World {
         let step = ms(self.dice.between(50, 500) * slow);
         let outputs = toy::merge(&assignment.spec, &self.store);
         let done = assignment.resumed.clone();
-        let stopped = false;
-        let task = Task { assignment, outputs, done, step, stopped, fault };
+        let (heard, stopped) = (done.len(), false);
+        let task = Task { assignment, outputs, done, heard, step, stopped, fault };
         let process = &mut self.workers[number];
         process.tasks.insert(id, task);
         let incarnation = process.incarnation;
@@ -547,6 +556,11 @@ impl World {
             process.tasks.remove(&id);
             let failure = JobFailure::new(siltstone_remote::FailureCode::Cancelled, "stopped");
             self.tell_worker(number, WorkerEvent::Ended(id, Err(failure)));
+            return;
+        }
+        if task.heard < task.done.len() {
+            // As `RunContext::finished` does.
+            self.at(self.now + WAIT, Event::Step(number, incarnation, id));
             return;
         }
         if let Some(fault) = task.fault.filter(|fault| fault.is_of_process()) {

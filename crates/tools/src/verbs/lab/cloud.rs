@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use siltstone_cloud_lab::{
-    Figure, Location, Places, Plan, Profile, Wanted, brown_out, merges, objects, reads, replicas,
-    scans, setups, stalls, writes,
+    Figure, Location, Places, Plan, Profile, Wanted, brown_out, faults, merges, objects, reads,
+    replicas, scans, setups, stalls, writes, zombies,
 };
 
 use crate::errors::{Exit, Failure, Outcome};
 use crate::output::{Cell, Context, Record};
 use crate::sizes::parse_count;
 
-/// Databases in a bucket, on a store as slow as one likes: writes, reads, scans, merges, replicas, trouble; and beside S3FS
+/// Databases in a bucket, on a store as slow as one likes: writes, reads, scans, merges, faults, zombies, replicas, trouble;
+/// beside S3FS
 #[derive(Args, Debug)]
 pub(super) struct CloudArgs {
     /// One measurement alone [default: each in turn]
@@ -31,7 +32,10 @@ pub(super) struct CloudArgs {
     /// How long the store is in trouble, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     trouble: u64,
-    /// Each figure of writes, stalls, merges and setups is the median of so many runs, taken in turn
+    /// How often paused owners wake after takeovers and collections, one seed each
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "10k")]
+    schedules: u64,
+    /// Each figure of writes, stalls, merges, faults and setups is the median of so many runs, taken in turn
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=99))]
     runs: u64,
     /// Where random numbers begin
@@ -60,6 +64,10 @@ enum Measure {
     Stalls,
     /// Merges at one worker and at two
     Merges,
+    /// Merges while workers, wires, the broker or the database fail
+    Faults,
+    /// Owners that wake after others have taken over and collected
+    Zombies,
     /// Replicas that follow
     Replicas,
     /// Writes while the store is in trouble
@@ -112,6 +120,12 @@ pub(super) fn cloud(args: &CloudArgs, context: &Context) -> Outcome {
     }
     if is_wanted(Measure::Merges) {
         merges(&plan, &mut tell)?;
+    }
+    if is_wanted(Measure::Faults) {
+        faults(&plan, &mut tell)?;
+    }
+    if is_wanted(Measure::Zombies) {
+        zombies(&plan, args.schedules, &mut tell)?;
     }
     if is_wanted(Measure::Replicas) {
         replicas(&plan, &mut tell)?;

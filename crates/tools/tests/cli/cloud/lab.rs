@@ -45,6 +45,21 @@ fn merges_are_measured_at_one_worker_and_two() {
     assert_eq!(value(&rows, "two workers: jobs that came home"), 0.0);
 }
 
+#[test]
+fn faults_cost_no_keys() {
+    let rows = measured("faults");
+    assert!(rows.iter().all(|row| row["measurement"] == "M9"), "{rows:?}");
+    let sum = value(&rows, "contents as written: sum");
+    for fault in ["no fault", "worker killed", "broker restarted", "database killed and opened"] {
+        let of = |figure: &str| value(&rows, &format!("{fault}: {figure}"));
+        assert_eq!((of("keys lost, or with other values"), of("contents: sum")), (0.0, sum));
+        // Jobs of a database that was killed are given up, attempted or not.
+        let asked = if fault.starts_with("database") { 1.0 } else { of("jobs") };
+        assert!(of("attempts") >= asked - of("merges that came home"), "{fault}: {rows:?}");
+        assert!(of("output files") > 0.0 && of("until all is merged") > 0.0, "{fault}: {rows:?}");
+    }
+}
+
 /// Objects and set-ups, with a folder that stands for a mounted bucket, and a server that has nothing afterwards.
 fn measured_at_server(what: &str) -> Vec<Value> {
     let (scratch, server) = (Scratch::new(), Server::new());
@@ -102,4 +117,16 @@ fn without_a_mount_its_set_ups_are_told_to_be_missing() {
     let ran = scratch.run("lab cloud --measure setups --s3fs nowhere");
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(ran.err.contains("nowhere is no folder"), "{}", ran.err);
+}
+
+#[test]
+fn zombies_are_swept_by_so_many_seeds() {
+    let rows = measured("zombies --schedules 60");
+    assert!(rows.iter().all(|row| row["measurement"] == "M10"), "{rows:?}");
+    assert_eq!(value(&rows, "schedules"), 60.0);
+    let late = value(&rows, "commits begun after a takeover");
+    assert!(late > 0.0 && value(&rows, "of these refused") == late, "{rows:?}");
+    for none in ["commits that got through after a takeover", "committed writes lost"] {
+        assert_eq!(value(&rows, none), 0.0, "{none}");
+    }
 }
