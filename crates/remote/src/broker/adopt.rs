@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::broker::event::SessionId;
 use crate::broker::job::{Phase, Running, WorkerKey};
 use crate::broker::state::{Broker, Timer};
-use crate::job::id::JobId;
+use crate::job::id::{Attempt, JobId};
 use crate::job::result::Progress;
 use crate::message::{AttemptId, ClientReply, Finished, Held, WorkerOrder};
 use crate::validate::{check_adopted, check_shape, fit};
@@ -28,11 +28,16 @@ impl Broker {
             return;
         }
         match self.jobs.get(&id.job).map(|job| &job.phase) {
-            None => self.claim(key, held),
+            None if self.may_be_forgotten(id) => self.claim(key, held),
             // It will tell the result again, and be told that it has arrived.
             Some(Phase::Done(done)) if done.id == id => {}
-            Some(_) => self.order(session, WorkerOrder::LeaseLost(id)),
+            _ => self.order(session, WorkerOrder::LeaseLost(id)),
         }
+    }
+
+    /// What an earlier broker has given. Of its own attempts it has forgotten none: such a job is over.
+    fn may_be_forgotten(&self, id: AttemptId) -> bool {
+        id.attempt < Attempt::new(self.config.term, 0)
     }
 
     /// Progress that was lost with a connection.

@@ -483,6 +483,20 @@ fn a_broker_that_has_forgotten_goes_on_with_what_workers_hold() {
     panic!("a claim is not kept for ever");
 }
 
+/// Else a worker that wakes up late would make the rest of a job that is over.
+#[test]
+fn a_job_that_is_over_is_not_claimed() {
+    let mut bench = Bench::new();
+    bench.open(10, hello("w", 1));
+    bench.submit(submission(5));
+    let (_, id) = bench.taken();
+    bench.worker(10, WorkerMessage::Done(id, finished(id)));
+    bench.client(ClientMessage::Collected(id.job));
+    let held = Held { id, outputs: vec![output(id, 0, "c", "h")], resumed: 0 };
+    bench.open(11, Hello { held: vec![held], ..hello("w", 1) });
+    assert!(bench.ordered(11, &WorkerOrder::LeaseLost(id)));
+}
+
 /// Else workers were full of what nobody asks for any more.
 #[test]
 fn a_result_that_waits_for_its_job_takes_no_slot() {
