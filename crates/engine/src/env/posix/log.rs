@@ -4,7 +4,8 @@
 //! **Spans and steps.** A long span of the file's offsets is mapped at a time, far past its end, which takes addresses and no
 //! memory. It is made ready in steps: a step gets its blocks, for a store into a hole would end the process if the disk is full,
 //! and then its pages. Steps are short, so that no single append pays for much, and ask for nothing that another thread
-//! keeps the whole process from; of what was written long ago the pages are given back. What is long is written with a
+//! keeps the whole process from. One append sets a step's blocks aside, while half of the step before is still free, and a later one
+//! gets its pages. Of what was written long ago the pages are given back. What is long is written with a
 //! call, which costs less than the faults of its pages; so is everything once there is no span, or no room, to be had.
 //!
 //! **Death of the process.** What was copied is the kernel's and stays. A record begins with its header,
@@ -35,6 +36,8 @@ use crate::env::site::Site;
 const PAGE_BYTES: u64 = 64 << 10;
 /// A step of memory that was never used before takes a fifth of a millisecond, where the host of a machine has to find it.
 const STEP_BYTES: u64 = 32 << 10;
+/// Blocks that are taken at once. A small log takes fewer.
+const RESERVE_BYTES_MAX: u64 = 2 << 20;
 /// Of a log that is synced: after each step the next sync has blocks to note in the file system's journal.
 const SYNCED_STEP_BYTES_MAX: u64 = 512 << 10;
 static ZEROS: [u8; STEP_BYTES as usize] = [0; STEP_BYTES as usize];
@@ -56,6 +59,9 @@ pub(super) fn create(file: File, path: &Path) -> MappedLog {
         span,
         end: 0,
         allocated: 0,
+        zeroed: 0,
+        reserved: 0,
+        reserve_bytes: 2 * STEP_BYTES,
         was_synced: false,
         synced_step_bytes: STEP_BYTES,
     }
@@ -70,6 +76,12 @@ pub(super) struct MappedLog {
     end: u64,
     /// The file's length; behind `end` it holds zeros.
     allocated: u64,
+    /// Zeros were written up to here, perhaps for pages that nobody has made yet.
+    zeroed: u64,
+    /// Blocks were asked for up to here, perhaps behind the file's length.
+    reserved: u64,
+    /// As many are asked for next; none once they were refused.
+    reserve_bytes: u64,
     /// False when no more is to be had.
     may_map: bool,
     /// Since the last step.
@@ -110,39 +122,91 @@ impl MappedLog {
         fits
     }
 
-    /// Makes the next step of the file ready, with so many bytes behind its end at least.
+    /// Goes on making the file ready, until so many bytes behind its end are.
     fn make_room(&mut self, bytes: u64) -> io::Result<()> {
-        let file = self.file.as_ref().expect("no call follows close");
         let needed = self.end + bytes;
-        let page = self.end - self.end % PAGE_BYTES;
         let mut span = match self.span.take().filter(|span| needed <= span.end()) {
             Some(span) => span,
-            None => Span::map(file, page)?,
+            None => Span::map(self.open_file(), self.page())?,
         };
-        span.give_back(page);
-        let from = span.ready.max(page);
-        let step_bytes = if self.was_synced { self.synced_step_bytes } else { STEP_BYTES };
-        let until = (from + step_bytes).max(needed.next_multiple_of(STEP_BYTES)).min(span.end());
-        self.allocated = self.allocated.max(until);
-        if std::mem::take(&mut self.was_synced) {
-            // A sync writes all of a folio that was stored into: zeros would bring large ones.
-            fallocate(file, FallocateFlags::empty(), from, until - from)?;
-            self.synced_step_bytes = (2 * step_bytes).min(SYNCED_STEP_BYTES_MAX);
-        } else {
-            // Blocks are set aside for what is written; and large folios are cheaper to make and to map.
-            write_zeros(file, from.max(self.end)..until)?;
+        span.give_back(self.page());
+        while span.ready < needed {
+            match self.was_synced {
+                true => self.allocate_step(&mut span)?,
+                false => self.half_a_step(&mut span)?,
+            }
         }
-        span.make_ready(from, until);
         self.span = Some(span);
         Ok(())
+    }
+
+    /// The next step, of a log that is synced, with its pages.
+    fn allocate_step(&mut self, span: &mut Span) -> io::Result<()> {
+        self.was_synced = false;
+        let from = span.has_pages_until.max(self.page());
+        let until = (from + self.synced_step_bytes).min(span.end());
+        // A sync writes all of a folio that was stored into: zeros would bring large ones.
+        fallocate(self.open_file(), FallocateFlags::empty(), from, until - from)?;
+        self.synced_step_bytes = (2 * self.synced_step_bytes).min(SYNCED_STEP_BYTES_MAX);
+        self.note_zeros(until);
+        span.make_pages(from, until);
+        span.ready = until;
+        Ok(())
+    }
+
+    /// Either of what a step takes: the pages for zeros that are there, or else the next zeros. Each is a call of some
+    /// microseconds, and the next half comes due after half a step; as does a call for blocks, between the two.
+    fn half_a_step(&mut self, span: &mut Span) -> io::Result<()> {
+        let from = span.has_pages_until.max(self.page());
+        let zeroed = self.zeroed.min(span.end());
+        if from < zeroed {
+            span.make_pages(from, zeroed);
+            span.ready = zeroed - STEP_BYTES / 2;
+        } else if self.reserve((from + STEP_BYTES).min(span.end())) {
+            span.ready = span.has_pages_until.saturating_sub(STEP_BYTES / 4);
+        } else {
+            let until = (from + STEP_BYTES).min(span.end());
+            // Blocks are set aside for what is written; and large folios are cheaper to make and to map.
+            write_zeros(self.open_file(), from.max(self.end)..until)?;
+            self.note_zeros(until);
+            span.ready = span.has_pages_until;
+        }
+        Ok(())
+    }
+
+    /// Takes blocks up to a place and for some steps behind it, if there are none: zeros are written to them in two thirds
+    /// of the time. Where that fails, each step gets its own. False if nothing was to be done.
+    fn reserve(&mut self, until: u64) -> bool {
+        if self.reserve_bytes == 0 || until <= self.reserved {
+            return false;
+        }
+        let (from, bytes) = (self.reserved.max(self.end), self.reserve_bytes);
+        self.reserved = from + bytes;
+        self.reserve_bytes = (4 * bytes).min(RESERVE_BYTES_MAX);
+        // The file's length stays what it is: whoever reads a log reads no more for it.
+        if fallocate(self.open_file(), FallocateFlags::KEEP_SIZE, from, bytes).is_err() {
+            self.reserve_bytes = 0;
+        }
+        true
+    }
+
+    fn note_zeros(&mut self, until: u64) {
+        self.zeroed = until;
+        self.allocated = self.allocated.max(until);
+    }
+
+    /// From where its pages begin that the next append goes to.
+    fn page(&self) -> u64 {
+        self.end - self.end % PAGE_BYTES
     }
 
     /// Cuts off what was allocated in vain. A log may keep it: readers pass over zeros.
     fn shrink(&mut self) {
         self.span = None;
         if let Some(file) = self.file.take()
-            && self.allocated > self.end
+            && self.allocated.max(self.reserved) > self.end
         {
+            // Reserved blocks go, too, whatever its length was.
             let _ = file.set_len(self.end);
         }
     }
@@ -194,19 +258,69 @@ fn write_zeros(file: &File, range: Range<u64>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
     use crate::env::posix::log::span::SPAN_BYTES;
+
+    /// Whatever the folder's file system: it lasts for as long as the test does.
+    #[expect(clippy::disallowed_methods, reason = "as the module above")]
+    fn mapped(name: &str) -> MappedLog {
+        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        let options = File::options().read(true).write(true).create_new(true).clone();
+        let mut log = create(options.open(&path).expect("nobody has the name"), &path);
+        log.span = Span::map(log.open_file(), 0).ok();
+        log.may_map = log.span.is_some();
+        log
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "as the module above")]
+    fn no_append_but_the_first_pays_for_zeros_and_pages() {
+        let mut log = mapped("halves");
+        let (mut zeros, mut pages) = (0, 0);
+        let mut before = (0, 0);
+        while log.end < SPAN_BYTES - (1 << 10) {
+            let is_first = log.end == 0;
+            log.append(&[7; 133], Site::WalAppend).unwrap();
+            let now = (log.zeroed, log.span.as_ref().unwrap().has_pages_until);
+            let (wrote, made) = (now.0 - before.0, now.1 - before.1);
+            assert!(wrote <= STEP_BYTES && made <= STEP_BYTES);
+            assert!(is_first || wrote == 0 || made == 0, "at {}", log.end);
+            zeros += u64::from(wrote > 0);
+            pages += u64::from(made > 0);
+            before = now;
+        }
+        assert_eq!((zeros, pages), (SPAN_BYTES / STEP_BYTES, SPAN_BYTES / STEP_BYTES));
+        std::fs::remove_file(&log.path).unwrap();
+    }
+
+    /// Zeros that were written ahead are written over by calls.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "as the module above")]
+    fn calls_may_pass_over_what_is_half_ready() {
+        let mut log = mapped("passed-over");
+        let mut expected = Vec::new();
+        for length in [20_000, 300_000, 7, 40_000, 100, 16_000, 70_000, 3] {
+            for short in [133, length] {
+                let data: Vec<u8> = (1..=short).map(|at| (at % 251) as u8 + 1).collect();
+                log.append(&data, Site::WalAppend).unwrap();
+                expected.extend(data);
+            }
+        }
+        assert!(log.may_map && log.reserved > log.allocated);
+        log.close(Site::WalClose).unwrap();
+        assert!(std::fs::read(&log.path).unwrap() == expected);
+        let taken = 512 * std::fs::metadata(&log.path).unwrap().blocks();
+        assert!(taken < log.end + PAGE_BYTES, "what was reserved goes: {taken} for {}", log.end);
+        std::fs::remove_file(&log.path).unwrap();
+    }
 
     /// Across steps and spans, with syncs and long appends between.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "as the module above")]
     fn a_long_log_holds_what_was_appended() {
-        let path = std::env::temp_dir().join(format!("log-{}", std::process::id()));
-        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-        let mut log = create(file, &path);
-        // Whatever the folder's file system: it lasts for as long as the test does.
-        log.span = Span::map(log.open_file(), 0).ok();
-        log.may_map = log.span.is_some();
+        let mut log = mapped("log");
         let (mut expected, mut given_back) = (Vec::new(), 0);
         for number in 0_usize.. {
             let bytes = match number % 100 {
@@ -226,8 +340,8 @@ mod tests {
         }
         assert!(log.may_map && given_back > 100, "{given_back}");
         log.close(Site::WalClose).unwrap();
-        let found = std::fs::read(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
+        let found = std::fs::read(&log.path).unwrap();
+        std::fs::remove_file(&log.path).unwrap();
         assert!(found == expected);
     }
 }

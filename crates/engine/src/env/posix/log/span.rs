@@ -11,8 +11,9 @@ use rustix::mm::{Advice, madvise};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 pub(super) const SPAN_BYTES: u64 = 16 << 20;
-/// Pages are given back when they are so many: they count as the process's memory.
-const BEHIND_BYTES: u64 = 512 << 10;
+/// Pages are given back when they are so many: they count as the process's memory. It takes a while, for all processors
+/// have to be told, and as long for fewer of them.
+const BEHIND_BYTES: u64 = 2 << 20;
 
 /// A mapped part of a file.
 pub(super) struct Span {
@@ -20,7 +21,9 @@ pub(super) struct Span {
     bytes: usize,
     /// Its place in the file.
     pub(super) start: u64,
-    /// Up to this place of the file it may be stored into. Never behind its end.
+    /// Up to this place of the file it has pages. Never behind the file's end.
+    pub(super) has_pages_until: u64,
+    /// Up to this place it is stored into without another look.
     pub(super) ready: u64,
     /// Pages before this place were given back.
     pub(super) kept: u64,
@@ -37,7 +40,7 @@ impl Span {
         let memory =
             unsafe { mmap(ptr::null_mut(), bytes, access, MapFlags::SHARED, file, start)? };
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Span { memory, bytes, start, ready: start, kept: start })
+        Ok(Span { memory, bytes, start, has_pages_until: start, ready: start, kept: start })
     }
 
     pub(super) fn end(&self) -> u64 {
@@ -55,8 +58,8 @@ impl Span {
     /// The file is as long as that by now. Makes all pages, writable and dirty, at once: one by one they cost a fault or two
     /// each, and twice what they cost together. The first sync then writes all of them; those that follow find blocks that
     /// were written before, and leave the file system nothing to note in its journal.
-    pub(super) fn make_ready(&mut self, from: u64, until: u64) {
-        self.ready = until;
+    pub(super) fn make_pages(&mut self, from: u64, until: u64) {
+        self.has_pages_until = until;
         let (memory, bytes) = self.range(from, until);
         #[cfg(target_os = "linux")]
         // SAFETY: the memory is ours, and this changes none of its bytes. Systems that do not know it do nothing.
