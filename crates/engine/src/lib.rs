@@ -149,7 +149,7 @@ pub mod service {
         TableLayout,
     };
     pub use crate::compaction::service::{
-        CompactionService, FinishedJob, JobOutcome, JobSummary, Submitted,
+        CompactionService, FinishedJob, JobOutcome, JobSummary, LeftJob, Submitted,
     };
 }
 

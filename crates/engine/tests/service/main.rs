@@ -4,4 +4,5 @@
 
 mod away;
 mod bytes;
+mod left;
 mod stage;

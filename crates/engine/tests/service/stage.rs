@@ -247,6 +247,7 @@ pub(crate) struct Desk {
     given: Mutex<VecDeque<Given>>,
     arrived: Condvar,
     cancelled: Arc<Mutex<Vec<FileNumber>>>,
+    left: Arc<Mutex<Vec<FileNumber>>>,
     wants: Mutex<Option<Box<Wants>>>,
 }
 
@@ -278,6 +279,11 @@ impl Desk {
     pub(crate) fn cancelled(&self) -> Vec<FileNumber> {
         self.cancelled.lock().unwrap().clone()
     }
+
+    /// Jobs that were away when a database closed.
+    pub(crate) fn left(&self) -> Vec<FileNumber> {
+        self.left.lock().unwrap().clone()
+    }
 }
 
 impl CompactionService for Desk {
@@ -286,7 +292,8 @@ impl CompactionService for Desk {
     }
 
     fn submit(&self, spec: JobSpec, summary: &JobSummary, done: Completion) -> Box<dyn Submitted> {
-        let ticket = Ticket { number: spec.number, cancelled: Arc::clone(&self.cancelled) };
+        let (cancelled, left) = (Arc::clone(&self.cancelled), Arc::clone(&self.left));
+        let ticket = Ticket { number: spec.number, cancelled, left };
         self.given.lock().unwrap().push_back(Given { spec, summary: *summary, done });
         self.arrived.notify_all();
         Box::new(ticket)
@@ -296,10 +303,15 @@ impl CompactionService for Desk {
 struct Ticket {
     number: FileNumber,
     cancelled: Arc<Mutex<Vec<FileNumber>>>,
+    left: Arc<Mutex<Vec<FileNumber>>>,
 }
 
 impl Submitted for Ticket {
     fn cancel(&self) {
         self.cancelled.lock().unwrap().push(self.number);
+    }
+
+    fn leave(&self) {
+        self.left.lock().unwrap().push(self.number);
     }
 }

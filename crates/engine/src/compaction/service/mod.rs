@@ -31,13 +31,33 @@ pub trait CompactionService: Send + Sync {
     /// Takes a job, and returns at once. However it ends, `done` is told, on any thread, even before this returns. To drop
     /// `done` brings the job home.
     fn submit(&self, spec: JobSpec, summary: &JobSummary, done: Completion) -> Box<dyn Submitted>;
+
+    /// Jobs that an earlier opening of the database has given away, and that may be under way still. Asked once, while the
+    /// database opens. It goes on with those that it would begin just so, and drops the others. Default: none.
+    fn left_behind(&self) -> Vec<Box<dyn LeftJob>> {
+        Vec::new()
+    }
 }
 
 /// A job that a service has. Dropped once its end was told, or nobody wants it any more.
 pub trait Submitted: Send {
-    /// Nobody wants it any more, because the database closes. It is not waited for; nothing of what it has made
-    /// counts. Must not block.
+    /// Nobody wants it any more. It is not waited for; nothing of what it has made counts. Must not block.
     fn cancel(&self);
+
+    /// The database closes, and whoever opens it next may [go on with it](CompactionService::left_behind). Must not block.
+    /// Default: [`cancel`](Self::cancel).
+    fn leave(&self) {
+        self.cancel();
+    }
+}
+
+/// A job of an earlier opening. Dropped if nobody goes on with it.
+pub trait LeftJob: Send {
+    /// As it was submitted, but for its number, which means nothing any more.
+    fn spec(&self) -> &JobSpec;
+
+    /// As [`submit`](CompactionService::submit), of what there is of it.
+    fn go_on(self: Box<Self>, done: Completion) -> Box<dyn Submitted>;
 }
 
 /// What a service decides by.

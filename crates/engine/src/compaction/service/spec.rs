@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::base::comparator::InternalOrder;
+use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::error::{Error, Result};
 use crate::base::key::{InternalKey, SEQNO_MAX, SeqNo, parse};
 use crate::base::slot::{Area, Level, Slot};
@@ -170,6 +170,26 @@ impl JobSpec {
         self.inputs.iter().fold(0, |sum, input| sum.saturating_add(input.bytes))
     }
 
+    /// Whether what comes of it may take the place of the inputs of `job`, which is accepted now: it is of the same tables,
+    /// and whatever lies below them it knew of.
+    pub(crate) fn fits(&self, order: &UserOrder, job: &Job) -> bool {
+        let inputs: Vec<JobInput> =
+            job.input_tables().map(|(slot, table)| JobInput::of(slot, table)).collect();
+        let are_same = inputs.len() == self.inputs.len()
+            && inputs.iter().zip(&self.inputs).all(|(now, then)| now.is_same_table(then));
+        let part = (&job.part.from, &job.part.until);
+        let knows = |table: &TableMeta| {
+            let (low, high) = (table.smallest.user(), table.largest.user());
+            self.below.iter().flatten().any(|range| {
+                order.compare(&range.low, low).is_le() && order.compare(high, &range.high).is_le()
+            })
+        };
+        are_same
+            && self.target == job.to
+            && part == (&self.part.from, &self.part.until)
+            && job.below.iter().flat_map(|tables| tables.iter()).all(|table| knows(table))
+    }
+
     /// The job, with tables that nothing buries.
     pub(crate) fn job(&self, order: &InternalOrder) -> Result<Job> {
         self.check(order)?;
@@ -238,6 +258,12 @@ impl JobInput {
             entries: stats.map_or(0, |stats| stats.entries),
             largest_seqno: stats.map_or(SEQNO_MAX, |stats| stats.largest_seqno),
         }
+    }
+
+    /// Whatever is known of its entries: that may be learned later.
+    fn is_same_table(&self, other: &JobInput) -> bool {
+        (self.number, self.bytes, self.slot) == (other.number, other.bytes, other.slot)
+            && (&self.span, &self.live) == (&other.span, &other.live)
     }
 
     fn table(&self) -> Result<NewTable> {

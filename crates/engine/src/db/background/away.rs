@@ -89,6 +89,12 @@ pub(crate) enum Waits {
 }
 
 impl Away {
+    /// A job is about to be given away.
+    pub(crate) fn begin(&mut self, job: &Arc<Job>, begun: Begun, waits: Waits) {
+        let job = Arc::clone(job);
+        self.0.push(AwayJob { job, begun, waits, submitted: None, outcome: None });
+    }
+
     /// Takes out a job that is back, for a lane.
     pub(crate) fn take_back(&mut self) -> Option<AwayJob> {
         self.take(|away| away.outcome.is_some() && away.waits == Waits::Nobody)
@@ -119,6 +125,13 @@ impl AwayJob {
     pub(crate) fn cancel(self) {
         if let Some(submitted) = self.submitted {
             submitted.cancel();
+        }
+    }
+
+    /// The database closes.
+    pub(crate) fn leave(self) {
+        if let Some(submitted) = self.submitted {
+            submitted.leave();
         }
     }
 }
@@ -162,19 +175,23 @@ impl Core {
             let mut state = self.state.lock();
             let refused = state.refusal().map_or(Ok(()), Err);
             let (begun, spec) = refused.and(prepared).inspect_err(|_| state.in_flight.end(id))?;
-            let job = Arc::clone(job);
-            state.away.0.push(AwayJob { job, begun, waits, submitted: None, outcome: None });
+            state.away.begin(job, begun, waits);
             spec
         };
+        self.send_away(id, |done| service.submit(spec, &summary, done))
+    }
+
+    /// Has a job that is an entry already submitted. After an error it is none any more, and not in flight.
+    pub(crate) fn send_away(
+        &self,
+        id: u64,
+        submit: impl FnOnce(Completion) -> Box<dyn Submitted>,
+    ) -> Result<()> {
         let done = self.completion(id);
-        match self.watch_job(|| Ok(service.submit(spec, &summary, done))) {
-            Ok(submitted) => self.keep_submitted(id, submitted),
-            // A panic, of which `done` may have told as well.
-            Err(error) => {
-                self.drop_away(id);
-                return Err(error);
-            }
-        }
+        let submitted = self.watch_job(|| Ok(submit(done)));
+        // A panic, of which `done` may have told as well.
+        let submitted = submitted.inspect_err(|_| self.drop_away(id))?;
+        self.keep_submitted(id, submitted);
         Ok(())
     }
 

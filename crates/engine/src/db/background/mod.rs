@@ -9,6 +9,7 @@ pub(crate) mod bell;
 pub(crate) mod compact;
 pub(crate) mod flush;
 pub(crate) mod install;
+mod left;
 pub(crate) mod manual;
 pub(crate) mod seat;
 pub(crate) mod sweep;

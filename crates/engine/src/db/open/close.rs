@@ -56,7 +56,7 @@ impl Core {
         drop(state);
         self.cancelled.store(true, Ordering::Relaxed);
         self.entrance.close();
-        away.into_iter().for_each(AwayJob::cancel);
+        away.into_iter().for_each(AwayJob::leave);
         self.changed.notify_all();
         self.ring_for_work();
         self.graveyard.close();

@@ -47,6 +47,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<(Arc<Core>, Lanes)> {
     };
     let core = Core::share(core);
     core.listeners.tell(&Event::Opened { recovery: core.recovery.clone() });
+    core.go_on_with_left_jobs();
     // Lanes that did start hold the core, and with it the lock, until they are told to end.
     let lanes = Lanes::start(&core).inspect_err(|_| drop(core.stop()))?;
     Ok((core, lanes))
