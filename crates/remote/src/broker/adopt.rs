@@ -29,6 +29,10 @@ impl Broker {
         }
         match self.jobs.get(&id.job).map(|job| &job.phase) {
             None if self.may_be_forgotten(id) => self.claim(key, held),
+            Some(Phase::Waiting) if self.is_untouched(id) => {
+                self.claim(key, held);
+                self.adopt(id.job);
+            }
             // It will tell the result again, and be told that it has arrived.
             Some(Phase::Done(done)) if done.id == id => {}
             _ => self.order(session, WorkerOrder::LeaseLost(id)),
@@ -38,6 +42,12 @@ impl Broker {
     /// What an earlier broker has given. Of its own attempts it has forgotten none: such a job is over.
     fn may_be_forgotten(&self, id: AttemptId) -> bool {
         id.attempt < Attempt::new(self.config.term, 0)
+    }
+
+    /// The client was faster to come back than the worker, and nobody else has begun.
+    fn is_untouched(&self, id: AttemptId) -> bool {
+        let job = self.jobs.get(&id.job);
+        self.may_be_forgotten(id) && job.is_some_and(|job| job.recorded.is_empty())
     }
 
     /// Progress that was lost with a connection.

@@ -32,7 +32,9 @@ impl Broker {
                 }
             }
             ClientMessage::Collected(job) => {
-                if self.may_touch(session, job) && self.jobs[&job].is_over() {
+                // Not by an older opening of the database, which is told that it is over for it.
+                let is_its = |known: &Job| known.client == Some(session) && known.is_over();
+                if self.may_touch(session, job) && self.jobs.get(&job).is_some_and(is_its) {
                     self.forget(job);
                 }
             }
@@ -56,15 +58,13 @@ impl Broker {
             self.reply(session, refused(Refused::Denied));
             return;
         }
-        if let Some(known) = self.jobs.get(&id) {
-            if *known.submission.spec != *submission.spec {
-                self.reply(session, refused(Refused::Taken));
-                return;
-            }
-            self.submit_again(session, submission);
+        let known = self.jobs.get(&id).map(|job| &job.submission.spec);
+        let is_known = known.is_some();
+        if known.is_some_and(|known| !known.is_same_work(&submission.spec)) {
+            self.reply(session, refused(Refused::Taken));
             return;
         }
-        if submission.spec.check().is_err() {
+        if !is_known && submission.spec.check().is_err() {
             self.reply(session, refused(Refused::BadSpec));
             return;
         }
@@ -72,6 +72,10 @@ impl Broker {
             let failure =
                 JobFailure::new(FailureCode::Fenced, "a newer opening has submitted jobs");
             self.reply(session, ClientReply::Failed(id, failure));
+            return;
+        }
+        if is_known {
+            self.submit_again(session, submission);
             return;
         }
         let database = self.databases.entry(db).or_default();
@@ -136,8 +140,8 @@ impl Broker {
         self.reply(session, reply);
     }
 
-    /// False if a newer opening of the database is known. Jobs of older ones end here: their owner is gone, or will find
-    /// out that it is not the owner any more.
+    /// False if a newer opening of the database is known. Jobs of older ones have lost their client: it is gone, or will find
+    /// out that it is not the owner any more. The newer one goes on with some of them, perhaps.
     fn is_newest(&mut self, submission: &Submission) -> bool {
         let epoch = submission.spec.epoch;
         let database = self.databases.entry(submission.spec.db.clone()).or_default();
@@ -146,10 +150,8 @@ impl Broker {
         }
         if epoch > database.epoch {
             database.epoch = epoch;
-            for job in database.jobs.clone() {
-                let failure = JobFailure::new(FailureCode::Fenced, "the database was opened anew");
-                self.withdraw(job, failure);
-            }
+            let older = database.jobs.clone();
+            self.leave_jobs(older);
         }
         true
     }
@@ -172,16 +174,22 @@ impl Broker {
     }
 
     pub(super) fn leave_jobs_of(&mut self, session: SessionId) {
+        let theirs = self.jobs.iter().filter(|(_, job)| job.client == Some(session));
+        let theirs: Vec<JobId> = theirs.map(|(id, _)| *id).collect();
+        self.leave_jobs(theirs);
+    }
+
+    /// Nobody waits for them any more. They go on for a while: somebody may submit them again.
+    fn leave_jobs(&mut self, jobs: impl IntoIterator<Item = JobId>) {
         let until = self.now + self.config.client_patience;
-        let mut left = Vec::new();
-        for (id, job) in self.jobs.iter_mut().filter(|(_, job)| job.client == Some(session)) {
+        for id in jobs {
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
             job.client = None;
-            if !job.is_over() {
+            if !job.is_over() && job.keep_until.is_none() {
                 job.keep_until = Some(until);
-                left.push(*id);
+                self.timers.insert((until, Timer::Keep(id)));
             }
         }
-        self.timers.extend(left.into_iter().map(|id| (until, Timer::Keep(id))));
     }
 }
 

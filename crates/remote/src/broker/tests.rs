@@ -425,26 +425,59 @@ fn what_must_not_be_submitted_is_refused() {
     }
 }
 
+fn of_epoch(job: u128, epoch: u64) -> Submission {
+    let spec = JobSpec { epoch, ..(*submission(job).spec).clone() };
+    Submission { spec: Arc::new(spec), ..submission(job) }
+}
+
+fn is_fenced(bench: &Bench) -> bool {
+    matches!(
+        &bench.actions[..],
+        [BrokerAction::Reply(CLIENT, ClientReply::Failed(_, failure))] if failure.code == FailureCode::Fenced
+    )
+}
+
 #[test]
 fn a_newer_opening_of_the_database_fences_the_older_ones() {
-    let of_epoch = |job, epoch| {
-        let spec = JobSpec { epoch, ..(*submission(job).spec).clone() };
-        Submission { spec: Arc::new(spec), ..submission(job) }
-    };
     let mut bench = Bench::new();
     bench.open(10, hello("w", 1));
     bench.submit(of_epoch(1, 3));
     let (_, id) = bench.taken();
     bench.submit(of_epoch(2, 4));
-    assert!(bench.ordered(10, &WorkerOrder::Cancel(id)));
-    assert_eq!(bench.state(1), Some(JobState::Failed));
-    bench.submit(of_epoch(3, 3));
-    assert!(matches!(
-        &bench.actions[..],
-        [BrokerAction::Reply(CLIENT, ClientReply::Failed(_, failure))] if failure.code == FailureCode::Fenced
-    ));
+    for late in [of_epoch(3, 3), of_epoch(1, 3)] {
+        bench.submit(late);
+        assert!(is_fenced(&bench), "{:?}", bench.actions);
+    }
+    // It is told no more, and can take nothing away.
     bench.worker(10, WorkerMessage::Done(id, finished(id)));
-    assert_eq!(bench.state(1), Some(JobState::Failed), "too late");
+    let told =
+        |action: &BrokerAction| matches!(action, BrokerAction::Reply(_, ClientReply::Done(_)));
+    assert!(!bench.actions.iter().any(told));
+    bench.client(ClientMessage::Collected(id.job));
+    assert_eq!(bench.state(1), Some(JobState::Done), "for whoever goes on with it");
+}
+
+#[test]
+fn a_newer_opening_goes_on_with_jobs_of_the_older_one() {
+    let mut bench = Bench::new();
+    bench.open(10, hello("w", 1));
+    bench.submit(of_epoch(1, 3));
+    let (_, id) = bench.taken();
+    bench.submit(of_epoch(2, 3));
+    bench.submit(of_epoch(1, 4));
+    let started = ClientReply::Started(id, bench.broker.workers[&SessionId(10)].key.worker.clone());
+    assert!(bench.replied(&started), "{:?}", bench.actions);
+    bench.worker(10, WorkerMessage::Done(id, finished(id)));
+    assert_eq!(bench.state(1), Some(JobState::Done));
+    // Nobody has come for the other.
+    let patience = bench.broker.config.client_patience;
+    assert!(bench.state(2).is_some());
+    bench.pass(patience, &[10]);
+    assert_eq!(bench.state(2), None);
+    // One under its id that is another is refused, whoever asks for it.
+    let other = JobSpec { snapshots: vec![1, 2, 3], ..(*of_epoch(1, 5).spec).clone() };
+    bench.submit(Submission { spec: Arc::new(other), ..submission(1) });
+    assert!(bench.replied(&ClientReply::Refused(id.job, Refused::Taken)));
 }
 
 #[test]
@@ -525,6 +558,29 @@ fn of_two_claims_the_newer_attempt_is_adopted() {
     bench.submit(submission(5));
     assert!(bench.ordered(11, &WorkerOrder::LeaseLost(old)));
     assert!(!bench.ordered(10, &WorkerOrder::LeaseLost(new)));
+}
+
+#[test]
+fn a_job_that_waits_again_goes_to_who_has_it_already() {
+    let id = attempt_id(5, Attempt::new(1, 9));
+    let held = Held { id, outputs: vec![output(id, 0, "c", "h")], resumed: 0 };
+    let mut bench = Bench::of(BrokerConfig::new(2, 7));
+    bench.submit(submission(5));
+    bench.open(10, Hello { held: vec![held.clone()], ..hello("w", 1) });
+    assert!(!bench.ordered(10, &WorkerOrder::LeaseLost(id)) && bench.assigned().is_empty());
+    bench.worker(10, WorkerMessage::Done(id, finished(id)));
+    assert_eq!((bench.state(5), bench.broker.stats().adopted), (Some(JobState::Done), 1));
+
+    // Somebody has begun with it, and told of an output.
+    let mut bench = Bench::of(BrokerConfig::new(2, 7));
+    bench.open(11, hello("x", 1));
+    bench.submit(submission(5));
+    let (_, newer) = bench.taken();
+    let outputs = vec![output(newer, 0, "c", "h")];
+    let told = Progress { before: 0, outputs, costs: Costs::default() };
+    bench.worker(11, WorkerMessage::Progress(newer, told));
+    bench.open(10, Hello { held: vec![held], ..hello("w", 1) });
+    assert!(bench.ordered(10, &WorkerOrder::LeaseLost(id)));
 }
 
 #[test]

@@ -67,6 +67,8 @@ pub enum ClientEvent {
     Request(Request),
     /// Nobody wants it any more.
     Cancel(JobId),
+    /// Whoever wanted it goes, and somebody may come back for it: the broker keeps it for as long as for a lost client.
+    Leave(JobId),
     /// The broker has sent something.
     Replied(ClientReply),
     /// The session has ended, or could not be opened.

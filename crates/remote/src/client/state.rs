@@ -5,7 +5,7 @@
 //! - C2. Whatever the connection does, a job that is not over is submitted again, under the same id, when there is one.
 //! - C3. No result is handed on that breaks a rule of [`validate`](crate::machine::check_shape).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::client::event::{ClientAction, ClientConfig, ClientEvent, Outcome, Request};
@@ -34,6 +34,9 @@ pub struct Client {
     last_heard: Duration,
     heartbeat: Duration,
     pending: BTreeMap<JobId, Pending>,
+    /// Nobody here wants to know how they end, and nobody says so to the broker. Until the connection ends: from then on
+    /// it knows.
+    left: BTreeSet<JobId>,
     actions: Vec<ClientAction>,
 }
 
@@ -66,6 +69,7 @@ impl Client {
             last_heard: Duration::ZERO,
             heartbeat: FIRST_HEARTBEAT,
             pending: BTreeMap::new(),
+            left: BTreeSet::new(),
             actions: Vec::new(),
         }
     }
@@ -78,6 +82,12 @@ impl Client {
             ClientEvent::Cancel(job) => {
                 if self.pending.contains_key(&job) {
                     self.send(ClientMessage::Cancel(job));
+                    self.complete(job, Outcome::Cancelled);
+                }
+            }
+            ClientEvent::Leave(job) => {
+                if self.pending.contains_key(&job) {
+                    self.left.insert(job);
                     self.complete(job, Outcome::Cancelled);
                 }
             }
@@ -121,6 +131,7 @@ impl Client {
             self.actions.push(ClientAction::Complete(job, Outcome::RunHere(reason)));
             return;
         }
+        self.left.remove(&job);
         self.send(ClientMessage::Submit(request.submission.clone()));
         let waiting_since = Some(self.now);
         let pending = Pending { request, waiting_since, failures: 0, resubmit_at: None };
@@ -170,11 +181,10 @@ impl Client {
         let id = completion.id;
         let Some(pending) = self.pending.get(&id.job) else {
             // Completed already, and the answer was lost.
-            self.send(ClientMessage::Collected(id.job));
-            return;
+            return self.collect(id.job);
         };
         if check(&pending.request, &completion).is_ok() {
-            self.send(ClientMessage::Collected(id.job));
+            self.collect(id.job);
             self.complete(id.job, Outcome::Done(completion));
         } else {
             self.send(ClientMessage::Reject(id));
@@ -182,8 +192,15 @@ impl Client {
         }
     }
 
+    /// The broker may forget it.
+    fn collect(&mut self, job: JobId) {
+        if !self.left.contains(&job) {
+            self.send(ClientMessage::Collected(job));
+        }
+    }
+
     fn hear_failed(&mut self, job: JobId, failure: JobFailure) {
-        self.send(ClientMessage::Collected(job));
+        self.collect(job);
         let Some(pending) = self.pending.get(&job) else { return };
         let may_come_home = pending.request.policy.patience().is_some();
         let outcome = if may_come_home && failure.code.is_retryable() {
@@ -233,6 +250,7 @@ impl Client {
     }
 
     fn lose_link(&mut self) {
+        self.left.clear();
         self.failures = self.failures.saturating_add(1);
         let wait = self.config.reconnect.wait(self.failures, &mut self.dice);
         self.link = Link::Down { retry_at: self.now + wait };

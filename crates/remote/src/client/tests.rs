@@ -237,6 +237,21 @@ fn what_is_cancelled_is_over_at_once() {
 }
 
 #[test]
+fn a_job_that_is_left_is_over_here_and_nobody_says_so_to_the_broker() {
+    let mut bench = Bench::new(Policy::RemoteOnly);
+    let job = JobId::from_u128(5);
+    bench.tell(ClientEvent::Leave(job));
+    assert_eq!(bench.actions, [ClientAction::Complete(job, Outcome::Cancelled)]);
+    bench.reply(done(id(1)));
+    assert!(bench.actions.is_empty(), "the result is kept for whoever comes back");
+    bench.request(5, Policy::RemoteOnly);
+    assert_eq!(bench.submitted(), [5]);
+    bench.reply(done(id(1)));
+    assert!(matches!(bench.outcomes()[..], [Outcome::Done(_)]));
+    assert!(bench.sent(&ClientMessage::Collected(job)));
+}
+
+#[test]
 fn small_jobs_stay_at_home() {
     let mut bench = Bench::new(Policy::RemoteOnly);
     let patience = super::fallback::Patience::USUAL;

@@ -69,6 +69,7 @@ pub struct RemoteClient {
 enum Input {
     Request(Request, OnDone),
     Cancel(JobId),
+    Leave(JobId),
     Link(u64, Incoming<ClientReply>),
 }
 
@@ -144,6 +145,15 @@ impl Ticket {
             let _ = inputs.send(Input::Cancel(self.job));
         }
     }
+
+    /// Whoever wanted it goes, and may come back for it: it ends here as [`Outcome::Cancelled`], and the broker keeps it, and
+    /// what comes of it, for a while. Who submits it again, under its id, has it. Does not block.
+    pub fn leave(&self) {
+        // As above.
+        if let Some(inputs) = self.inputs.upgrade() {
+            let _ = inputs.send(Input::Leave(self.job));
+        }
+    }
 }
 
 /// A connection, by where it goes.
@@ -202,6 +212,7 @@ impl Host {
                 self.tell(ClientEvent::Request(request));
             }
             Input::Cancel(job) => self.tell(ClientEvent::Cancel(job)),
+            Input::Leave(job) => self.tell(ClientEvent::Leave(job)),
             Input::Link(number, incoming) if number == self.links && self.link.is_some() => {
                 match incoming {
                     Incoming::Message(reply) => self.tell(ClientEvent::Replied(reply)),

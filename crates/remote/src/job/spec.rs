@@ -201,6 +201,11 @@ impl JobSpec {
         self.inputs.iter().fold(0, |sum, input| sum.saturating_add(input.bytes))
     }
 
+    /// Whether it is the same job, whichever opening of the database asks for it.
+    pub fn is_same_work(&self, other: &JobSpec) -> bool {
+        self == other || *self == JobSpec { epoch: self.epoch, ..other.clone() }
+    }
+
     /// Whether it makes sense by itself: limits, levels, ranges of numbers. The order of keys is not looked at, for only
     /// the database's comparator knows it.
     ///

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use prost::Message;
+
 use super::{Checked, all, each, job_bytes, job_id, required};
 use crate::grpc::wire;
 use crate::job::invalid::{Invalid, at_most};
@@ -12,6 +14,23 @@ use crate::job::spec::{
     Area, Border, Compression, CutRule, InputTable, JobSpec, KeyPart, KeyRange, Layout, SeqRange,
     Slot, Span,
 };
+
+impl JobSpec {
+    /// As it travels, to be kept.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        wire_spec(self).encode_to_vec()
+    }
+
+    /// Out of [such bytes](Self::to_bytes).
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] if they are not those of a spec that [makes sense](Self::check).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Invalid> {
+        let not_one = |_| Invalid::new("spec", "bytes that are none");
+        spec(wire::JobSpec::decode(bytes).map_err(not_one)?).map(Arc::unwrap_or_clone)
+    }
+}
 
 /// Whole, and [checked](JobSpec::check).
 pub(super) fn spec(spec: wire::JobSpec) -> Checked<Arc<JobSpec>> {
