@@ -11,7 +11,8 @@
 //! | `v/<version, 20 digits>` | a record of the version log |
 //! | `s/<2 hex digits>/e<epoch>-<number>.ldb` | a table of a writer's own; the digits spread the load |
 //! | `jobs/<epoch>-<number>/<term>-<count>/<ordinal, 6 digits>.ldb` | a table of a worker's |
-//! | `jobs/<epoch>-<number>/...` | what else is kept of a job |
+//! | `jobs/<epoch>-<number>/...` | what else workers keep of a job |
+//! | `away/<epoch>-<number>` | what must be known of a job to go on with it |
 //! | `wal/<number, 20 digits>` | a piece of the write-ahead log |
 //! | `readers/<32 hex digits>` | a reader's lease |
 //! | `pins/<name>.<32 hex digits>` | a checkpoint, or a clone's hold on its parent |
@@ -201,7 +202,7 @@ impl Root {
             Name::Owner => format!("{root}owner"),
             Name::Version(version) => format!("{root}v/{:020}", version.0),
             Name::Table(id) => self.table(*id),
-            Name::Job(job) => self.job(*job, "spec"),
+            Name::Job(job) => format!("{root}away/{}-{}", job.epoch.0, job.number),
             Name::Wal(number) => format!("{root}wal/{number:020}"),
             Name::Reader(token) => format!("{root}readers/{token}"),
             Name::Pin(name, token) => format!("{root}pins/{}.{token}", name.0),
@@ -251,6 +252,7 @@ impl Root {
             }
             Some(("s", table)) => Name::Table(parse_own(table)?),
             Some(("jobs", rest)) => parse_job(rest)?,
+            Some(("away", job)) => Name::Job(parse_job_id(job)?),
             _ => return None,
         };
         // A job's other objects have names of their makers' choice; all others have one spelling.
@@ -269,10 +271,14 @@ fn parse_own(path: &str) -> Option<TableId> {
     Some(TableId::Own { epoch: Epoch(plain(epoch)?), number: plain(number)? })
 }
 
+fn parse_job_id(text: &str) -> Option<JobId> {
+    let (epoch, number) = text.split_once('-')?;
+    Some(JobId { epoch: Epoch(plain(epoch)?), number: plain(number)? })
+}
+
 fn parse_job(path: &str) -> Option<Name> {
     let (job, rest) = path.split_once('/')?;
-    let (epoch, number) = job.split_once('-')?;
-    let job = JobId { epoch: Epoch(plain(epoch)?), number: plain(number)? };
+    let job = parse_job_id(job)?;
     let worked = || {
         let (attempt, file) = rest.split_once('/')?;
         let (term, count) = attempt.split_once('-')?;

@@ -31,7 +31,7 @@ pub(super) fn orphans(
 ) -> Outcome<Vec<Doomed>> {
     let age_ms = u64::try_from(age_min.as_millis()).unwrap_or(u64::MAX);
     let mut doomed = Vec::new();
-    for folder in ["s/", "jobs/"] {
+    for folder in ["s/", "jobs/", "away/"] {
         home.list_each(folder, "", Purpose::Collect, |stat| {
             let reason = match home.root().parse(&stat.name) {
                 Some(Name::Table(id)) => {

@@ -96,7 +96,7 @@ fn orphans_go_once_nobody_can_name_them() {
     log.commit(Edit::default()).unwrap();
     let gone: BTreeSet<_> = collect(&home).into_iter().collect();
     let orphan = |name: &str| (Reason::Orphan, name.to_owned());
-    let over = (Reason::JobOver, "spec".to_owned());
+    let over = (Reason::JobOver, "1-5".to_owned());
     assert_eq!(gone, BTreeSet::from([orphan("e1-4.ldb"), orphan(".ldb"), over]));
     log.commit(Edit { added: vec![coming], ..Edit::default() }).unwrap();
     assert_eq!(tables(&bucket, "db"), ["e1-7"]);

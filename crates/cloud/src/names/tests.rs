@@ -54,6 +54,8 @@ fn other_spellings_are_nobodys() {
         "a/s/../e1-7.ldb",
         "a/jobs/1-2",
         "a/jobs/01-2/spec",
+        "a/away/01-2",
+        "a/away/1-2/spec",
         "a/readers/5",
         "a/readers/0000000000000000000000000000000G",
         "a/readers/0000000000000000000000000000000A",

@@ -366,7 +366,7 @@ fn jobs_are_told_from_their_folders() {
     let body = Bytes::from_static(b"table");
     let first = table::upload(&home, id(0), &body, Purpose::CompactOut).unwrap();
     table::upload(&home, id(1), &body, Purpose::CompactOut).unwrap();
-    put(&bucket, &home.object(&Name::Job(job)), b"spec");
+    put(&bucket, &home.root().job(job, "notes"), b"some");
     log.commit(Edit { added: vec![(950, first)], ..Edit::default() }).unwrap();
     let folders = list_jobs(&home).unwrap();
     let [folder] = folders.as_slice() else { panic!("{folders:?}") };

@@ -11,7 +11,7 @@ use super::remote;
 use super::shared::Shared;
 use crate::home::Home;
 use crate::log::record::Table;
-use crate::names::Epoch;
+use crate::names::{Epoch, JobId};
 use crate::reads::object::TableObject;
 
 /// The tables of a [`CloudDb`](super::CloudDb), as they lie in the bucket.
@@ -76,9 +76,19 @@ impl CloudTables {
         Ok(())
     }
 
-    /// Nothing more comes of the job; what was adopted stays.
-    pub fn end_job(&self, number: u64) {
-        self.shared.change(|state| state.ledger.end_job(number));
+    /// Nothing more comes of the job; what was adopted stays. Not when the database closes: then its next opening may go on
+    /// with it.
+    pub fn end_job(&self, job: JobId) {
+        self.shared.change(|state| {
+            if state.closing {
+                return;
+            }
+            state.records.end(job);
+            match job.epoch == self.epoch {
+                true => state.ledger.end_job(job.number),
+                false => state.ledger.let_go(job),
+            }
+        });
     }
 }
 

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use siltstone::{Lane, Result, Threads, fold_edits, oldest_log_of};
 
 use super::arrivals;
+use super::away::{self, Errand};
 use super::lease::Prover;
 use super::ledger::Batch;
 use super::room;
@@ -61,6 +62,14 @@ pub(super) fn start(
     Ok(lanes)
 }
 
+/// What goes to the bucket next.
+enum Task {
+    /// A few bytes.
+    Errand(Errand),
+    /// A table, under this id.
+    Upload((u64, u64)),
+}
+
 /// Takes tables to the bucket, one at a time.
 struct Uploader {
     shared: Arc<Shared>,
@@ -71,13 +80,18 @@ struct Uploader {
 impl Uploader {
     fn run(&mut self) {
         let shared = Arc::clone(&self.shared);
-        while let Some((number, id)) = shared.wait(|state| {
+        while let Some(task) = shared.wait(|state| {
             if state.stopping || state.failed.is_some() {
                 return Some(None);
             }
-            state.ledger.next_upload().map(Some)
+            let errand = state.records.next().map(Task::Errand);
+            let upload = || state.ledger.next_upload().map(Task::Upload);
+            errand.or_else(upload).map(Some)
         }) {
-            self.upload(number, id);
+            match task {
+                Task::Errand(errand) => away::run(&shared, errand),
+                Task::Upload((number, id)) => self.upload(number, id),
+            }
         }
     }
 
@@ -170,8 +184,11 @@ impl Committer {
     /// Commits a batch, and does not rest before it is clear that it counts, or never will.
     fn commit(&mut self, batch: &Batch) -> Outcome<()> {
         let shared = Arc::clone(&self.shared);
-        let from = shared.change(|state| state.ledger.keep_open_from());
-        self.log.keep_open(from, Vec::new())?;
+        let epoch = self.log.epoch();
+        let (from, mut held) =
+            shared.change(|state| (state.ledger.keep_open_from(epoch), state.ledger.held(epoch)));
+        held.retain(|job| self.log.state().is_alive(*job));
+        self.log.keep_open(from, held)?;
         self.insist(|log| log.commit(batch.edit.clone()))?;
         self.edits.extend(batch.edit.payloads.iter().cloned());
         let version = Arc::new(self.log.state().clone());

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::log::record::Table;
 use crate::log::version_log::Edit;
-use crate::names::TableId;
+use crate::names::{Epoch, JobId, TableId};
 
 /// More edits than this do not go into one record.
 const EDITS_MAX: usize = 1024;
@@ -74,6 +74,8 @@ pub(crate) struct Ledger {
     forgotten: BTreeSet<u64>,
     /// Ids of jobs of which tables may come.
     jobs: BTreeSet<u64>,
+    /// Such jobs of earlier owners.
+    held: BTreeSet<JobId>,
     last_id: u64,
     /// Nothing below it will be named any more: others were told.
     given_up: u64,
@@ -126,6 +128,16 @@ impl Ledger {
     /// Nothing more comes of a job than what was adopted.
     pub(crate) fn end_job(&mut self, id: u64) {
         self.jobs.remove(&id);
+    }
+
+    /// A job of an earlier owner's goes on: it stays open until it is [let go](Self::let_go).
+    pub(crate) fn hold(&mut self, job: JobId) {
+        self.held.insert(job);
+    }
+
+    /// Nothing more comes of it than what was adopted.
+    pub(crate) fn let_go(&mut self, job: JobId) {
+        self.held.remove(&job);
     }
 
     fn new_id(&mut self) -> u64 {
@@ -267,19 +279,29 @@ impl Ledger {
         }
     }
 
-    /// From which id on tables and jobs may still be named.
-    pub(crate) fn keep_open_from(&mut self) -> u64 {
+    /// From which id on tables and jobs of the owner, whose epoch this is, may still be named.
+    pub(crate) fn keep_open_from(&mut self, epoch: Epoch) -> u64 {
         let ids = self.journeys.values().filter_map(|journey| match journey {
             Journey::Waiting => None,
             Journey::Uploading(id) | Journey::Again(id) => Some(*id),
-            Journey::There(table) => Some(match table.id {
-                TableId::Own { number, .. } => number,
-                TableId::Worked { job, .. } => job.number,
-            }),
+            Journey::There(table) => match table.id {
+                TableId::Own { number, .. } => Some(number),
+                TableId::Worked { job, .. } => (job.epoch == epoch).then_some(job.number),
+            },
         });
         let from = ids.chain(self.jobs.first().copied()).fold(self.last_id + 1, u64::min);
         self.given_up = self.given_up.max(from);
         from
+    }
+
+    /// Which jobs of owners before this epoch's may still be named.
+    pub(crate) fn held(&self, epoch: Epoch) -> Vec<JobId> {
+        let of_tables = self.journeys.values().filter_map(|journey| match journey {
+            Journey::There(Table { id: TableId::Worked { job, .. }, .. }) => Some(*job),
+            _ => None,
+        });
+        let all: BTreeSet<JobId> = self.held.iter().copied().chain(of_tables).collect();
+        all.into_iter().filter(|job| job.epoch != epoch).collect()
     }
 
     /// True if a change that is not committed adds it.

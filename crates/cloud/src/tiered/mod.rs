@@ -14,12 +14,14 @@
 //! | [`folder`] | whose folder it is |
 //! | [`lease`] | acknowledges nothing once it may be somebody else's |
 //! | [`notes`] | where tables of workers lie, before the bucket's log knows |
+//! | [`away`] | what whoever opens it next must know of jobs under way |
 //! | [`told`] | what all of it counts, as text |
 //! | [`handle`] | what those who compact elsewhere need |
 //! | [`claim`] | whose it all is |
 //! | [`open`] | brings all of it together |
 
 mod arrivals;
+mod away;
 mod claim;
 mod folder;
 mod handle;

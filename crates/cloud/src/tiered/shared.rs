@@ -7,6 +7,7 @@ use std::time::Duration;
 use siltstone::{Db, Event, EventListener, Options, RandomAccessFile, Result};
 
 use super::arrivals::Arrivals;
+use super::away::JobRecords;
 use super::lanes::Failed;
 use super::ledger::Ledger;
 use super::local::LocalTables;
@@ -41,6 +42,7 @@ pub(super) struct State {
     /// The last version that is committed, for where tables lie.
     pub(super) version: Arc<VersionState>,
     pub(super) arrivals: Arrivals,
+    pub(super) records: JobRecords,
     /// Nobody waits for room any more.
     pub(super) closing: bool,
     pub(super) stopping: bool,
@@ -81,6 +83,7 @@ impl Shared {
             ledger,
             version: Arc::new(version),
             arrivals: Arrivals::default(),
+            records: JobRecords::default(),
             closing: false,
             stopping: false,
             failed: None,

@@ -148,16 +148,16 @@ fn no_bound_keeps_edits_from_ever_going() {
 #[test]
 fn what_may_be_named_is_kept_open_and_no_more() {
     let mut ledger = Ledger::default();
-    assert_eq!(ledger.keep_open_from(), 1);
+    assert_eq!(ledger.keep_open_from(Epoch(1)), 1);
     tell(&mut ledger, change(&[50, 60], &[]));
     let (first, second) = (ledger.next_upload().unwrap(), ledger.next_upload().unwrap());
     assert_eq!((first.1, second.1), (61, 62), "above all numbers of the engine's");
     assert!(ledger.begin_job(63));
     ledger.uploaded(60, own(62));
-    assert_eq!(ledger.keep_open_from(), 61);
+    assert_eq!(ledger.keep_open_from(Epoch(1)), 61);
     ledger.uploaded(50, own(61));
     commit(&mut ledger);
-    assert_eq!(ledger.keep_open_from(), 63);
+    assert_eq!(ledger.keep_open_from(Epoch(1)), 63);
     let job = JobId { epoch: Epoch(1), number: 63 };
     let made = Table {
         id: TableId::Worked { job, attempt: Attempt { term: 1, count: 1 }, ordinal: 0 },
@@ -165,12 +165,34 @@ fn what_may_be_named_is_kept_open_and_no_more() {
     };
     ledger.adopt(70, made);
     ledger.end_job(job.number);
-    assert_eq!(ledger.keep_open_from(), 63, "its table is not named yet");
+    assert_eq!(ledger.keep_open_from(Epoch(1)), 63, "its table is not named yet");
     tell(&mut ledger, change(&[70], &[50]));
     assert_eq!(commit(&mut ledger), (1, vec![70], vec![50]));
-    assert_eq!(ledger.keep_open_from(), 71, "nothing of the job is left to come");
+    assert_eq!(ledger.keep_open_from(Epoch(1)), 71, "nothing of the job is left to come");
     assert!(!ledger.begin_job(69), "who was slow runs it at home");
     assert!(ledger.begin_job(71));
+}
+
+#[test]
+fn jobs_of_earlier_owners_are_held_until_their_tables_are_named() {
+    let mut ledger = Ledger::default();
+    let job = |number| JobId { epoch: Epoch(1), number };
+    let (now, attempt) = (Epoch(2), Attempt { term: 1, count: 1 });
+    let made = |job| Table { id: TableId::Worked { job, attempt, ordinal: 0 }, ..own(0) };
+    ledger.hold(job(5));
+    ledger.hold(job(900));
+    assert_eq!(ledger.held(now), [job(5), job(900)]);
+    ledger.adopt(70, made(job(900)));
+    ledger.let_go(job(900));
+    tell(&mut ledger, change(&[70], &[]));
+    assert_eq!(ledger.held(now), [job(5), job(900)], "its table is not named yet");
+    assert_eq!(ledger.keep_open_from(now), 71, "their numbers are of another count");
+    assert_eq!(commit(&mut ledger), (1, vec![70], vec![]));
+    ledger.let_go(job(5));
+    assert_eq!(ledger.held(now), []);
+    // As a folder's notes have it when it is opened again.
+    ledger.adopt(80, made(job(7)));
+    assert_eq!((ledger.held(now), ledger.held(Epoch(1))), (vec![job(7)], vec![]));
 }
 
 #[test]
@@ -178,7 +200,7 @@ fn an_adopted_table_that_is_never_named_is_forgotten() {
     let mut ledger = Ledger::default();
     ledger.adopt(70, own(9));
     tell(&mut ledger, change(&[], &[]));
-    assert_eq!(ledger.keep_open_from(), 1);
+    assert_eq!(ledger.keep_open_from(Epoch(1)), 1);
     ledger.forget(70);
     tell(&mut ledger, change(&[71], &[]));
     assert_eq!(upload(&mut ledger, 9), [71]);
@@ -225,7 +247,7 @@ fn the_bucket_follows_whatever_happens() {
             }
             _ => {
                 let Some(batch) = ledger.batch() else { continue };
-                let from = ledger.keep_open_from();
+                let from = ledger.keep_open_from(Epoch(1));
                 for (_, table) in &batch.edit.added {
                     assert!(matches!(table.id, TableId::Own { number, .. } if number >= from));
                 }
