@@ -7,9 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use siltstone::service::{CompactionService, Completion, JobSpec, JobSummary, JobTools, Submitted};
+use bytes::Bytes;
+use siltstone::service::{
+    CompactionService, Completion, JobSpec, JobSummary, JobTools, LeftJob, Submitted,
+};
 use siltstone::{Env, Options, Result};
-use siltstone_cloud::{Announce, Bucket, CloudTables, Prepare};
+use siltstone_cloud::{Announce, Bucket, CloudTables, JobId, Prepare};
 use siltstone_fleet::{BucketRunner, Fleet, FleetConfig, ObjectRef, Tables};
 use siltstone_remote::loopback::{Broker, Worker, address, runtime};
 use siltstone_remote::{
@@ -284,6 +287,10 @@ impl CompactionService for Watched<Fleet> {
         self.jobs.submit(spec.inputs.first().map_or(0, |input| input.number.0));
         self.inner.submit(spec, summary, done)
     }
+
+    fn left_behind(&self) -> Vec<Box<dyn LeftJob>> {
+        self.inner.left_behind()
+    }
 }
 
 impl Tables for Watched<CloudTables> {
@@ -305,8 +312,16 @@ impl Tables for Watched<CloudTables> {
         Tables::job_begins(&self.inner, number)
     }
 
-    fn job_ends(&self, number: u64) {
-        Tables::job_ends(&self.inner, number);
+    fn keep_job(&self, number: u64, record: Bytes) -> bool {
+        Tables::keep_job(&self.inner, number, record)
+    }
+
+    fn left_jobs(&self) -> Vec<(JobId, Bytes)> {
+        Tables::left_jobs(&self.inner)
+    }
+
+    fn job_ends(&self, job: JobId) {
+        Tables::job_ends(&self.inner, job);
     }
 }
 

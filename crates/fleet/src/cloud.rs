@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use siltstone::{Error, FileNumber, Result};
-use siltstone_cloud::{CloudTables, Name, Table};
+use siltstone_cloud::{CloudTables, JobId, Name, Table};
 use siltstone_remote::{ObjectName, OutputTable};
 
 use crate::tables::{ObjectRef, Tables};
@@ -33,7 +34,16 @@ impl Tables for CloudTables {
         self.begin_job(number)
     }
 
-    fn job_ends(&self, number: u64) {
-        self.end_job(number);
+    fn keep_job(&self, number: u64, record: Bytes) -> bool {
+        CloudTables::keep_job(self, number, record);
+        true
+    }
+
+    fn left_jobs(&self) -> Vec<(JobId, Bytes)> {
+        CloudTables::left_jobs(self)
+    }
+
+    fn job_ends(&self, job: JobId) {
+        self.end_job(job);
     }
 }

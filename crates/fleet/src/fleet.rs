@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use siltstone::service::{
-    CompactionService, Completion, JobOutcome, JobSpec, JobSummary, Submitted,
+    CompactionService, Completion, JobOutcome, JobSpec, JobSummary, LeftJob, Submitted,
 };
 use siltstone::{Clock, Comparator, Error, ErrorKind, FileNumber, Result};
 use siltstone_cloud::{Bucket, Call, Epoch, Part, Purpose, Root};
@@ -19,6 +19,7 @@ use siltstone_remote::{
 use crate::convert;
 use crate::input::to_error;
 use crate::job::{AwayHandle, Leaving, OpenJob};
+use crate::left::Left;
 use crate::tables::Tables;
 
 /// What is looked at before a worker's table is adopted.
@@ -106,6 +107,7 @@ pub struct Fleet {
     client: RemoteClient,
     shared: Arc<Shared>,
     order: Arc<dyn KeyOrder + Send + Sync>,
+    left: Left,
 }
 
 /// What outlives a job's submission.
@@ -117,7 +119,8 @@ pub(crate) struct Shared {
 }
 
 impl Fleet {
-    /// For one database. The bucket's names are those of the workers' bucket.
+    /// For one database, before it opens. The bucket's names are those of the workers' bucket. Asks the store for
+    /// [jobs that an earlier opening left](Tables::left_jobs), for which it may have to ask the bucket.
     pub fn new(
         client: RemoteClient,
         bucket: Arc<dyn Bucket>,
@@ -126,7 +129,8 @@ impl Fleet {
         config: FleetConfig,
     ) -> Self {
         let shared = Arc::new(Shared { clock, bucket, tables, config });
-        Fleet { client, shared, order: Arc::new(BytewiseOrder) }
+        let left = Left::ask(&shared);
+        Fleet { client, shared, order: Arc::new(BytewiseOrder), left }
     }
 
     /// The same for a database with a comparator of its own.
@@ -178,6 +182,10 @@ impl CompactionService for Fleet {
         }
         Box::new(away)
     }
+
+    fn left_behind(&self) -> Vec<Box<dyn LeftJob>> {
+        self.left.take(&self.client, &self.order)
+    }
 }
 
 impl fmt::Debug for Fleet {
@@ -191,8 +199,7 @@ impl Shared {
     pub(crate) fn spec(&self, spec: &JobSpec) -> convert::Told<siltstone_remote::JobSpec> {
         let config = &self.config;
         let job = siltstone_cloud::JobId { epoch: config.epoch, number: spec.number.0 };
-        let place = config.root.job(job, "");
-        let place = ObjectName::new(place.trim_end_matches('/')).map_err(|bad| bad.to_string())?;
+        let place = self.place(job).ok_or("it would lie under a name that is too long")?;
         let ticket = convert::Ticket {
             job: self.job_id(spec.number),
             db: config.db.clone(),
@@ -200,6 +207,11 @@ impl Shared {
             place,
         };
         convert::to_remote(spec, ticket, &*self.tables)
+    }
+
+    /// Where a job's tables go.
+    pub(crate) fn place(&self, job: siltstone_cloud::JobId) -> Option<ObjectName> {
+        ObjectName::new(self.config.root.job(job, "").trim_end_matches('/')).ok()
     }
 
     /// One of its own for each job of each database: in one database numbers differ, in one epoch, and two databases would

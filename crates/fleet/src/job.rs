@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use siltstone::service::{Completion, FinishedJob, JobOutcome, JobSpec, JobTable, Submitted};
 use siltstone::{FileNumber, Result};
+use siltstone_cloud::JobId;
 use siltstone_remote::{
     HomeReason, JobFailure, KeyOrder, Outcome, OutputTable, Priority, RemoteClient, Request,
     Submission, Ticket,
@@ -26,7 +28,7 @@ impl Leaving {
     /// Gives the job to the client, unless nobody wants it any more.
     pub(crate) fn go(self, away: &Away) {
         let Leaving { client, spec, priority, order, open, done } = self;
-        if away.is_cancelled() {
+        if away.is_over() {
             return;
         }
         let shared = Arc::clone(&open.shared);
@@ -34,9 +36,30 @@ impl Leaving {
             Ok(remote) => Arc::new(remote),
             Err(why) => return done.complete(JobOutcome::RunHere(why)),
         };
-        let storage = shared.config.storage.clone();
-        let submission = Submission { spec: remote, priority, attempts_max: 0, storage };
-        let request = Request { submission, policy: shared.config.policy, order };
+        if shared.tables.keep_job(spec.number.0, Bytes::from(remote.to_bytes())) {
+            away.note_kept();
+        }
+        Going { client, spec: remote, priority, order, open, done }.go(away);
+    }
+}
+
+/// A job as the client is given it.
+pub(crate) struct Going {
+    pub(crate) client: RemoteClient,
+    pub(crate) spec: Arc<siltstone_remote::JobSpec>,
+    pub(crate) priority: Priority,
+    pub(crate) order: Arc<dyn KeyOrder + Send + Sync>,
+    pub(crate) open: OpenJob,
+    pub(crate) done: Completion,
+}
+
+impl Going {
+    pub(crate) fn go(self, away: &Away) {
+        let Going { client, spec, priority, order, open, done } = self;
+        let config = &open.shared.config;
+        let (storage, policy) = (config.storage.clone(), config.policy);
+        let submission = Submission { spec, priority, attempts_max: 0, storage };
+        let request = Request { submission, policy, order };
         let on_done = Box::new(move |outcome| done.complete(open.end(outcome)));
         away.is_out(client.submit(request, on_done));
     }
@@ -49,7 +72,10 @@ pub(crate) struct Away(Mutex<AwayState>);
 #[derive(Default)]
 struct AwayState {
     ticket: Option<Ticket>,
-    is_cancelled: bool,
+    /// Nobody here wants it any more: how the broker is told so.
+    over: Option<fn(&Ticket)>,
+    /// Whoever opens the database next knows of it.
+    is_kept: bool,
 }
 
 impl Away {
@@ -58,16 +84,28 @@ impl Away {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_cancelled(&self) -> bool {
-        self.state().is_cancelled
+    pub(crate) fn note_kept(&self) {
+        self.state().is_kept = true;
+    }
+
+    fn is_over(&self) -> bool {
+        self.state().over.is_some()
     }
 
     fn is_out(&self, ticket: Ticket) {
         let mut state = self.state();
-        if state.is_cancelled {
-            ticket.cancel();
+        if let Some(tell) = state.over {
+            tell(&ticket);
         }
         state.ticket = Some(ticket);
+    }
+
+    fn end(&self, tell: fn(&Ticket)) {
+        let mut state = self.state();
+        if let Some(ticket) = &state.ticket {
+            tell(ticket);
+        }
+        state.over = Some(tell);
     }
 }
 
@@ -77,24 +115,30 @@ pub(crate) struct AwayHandle(pub(crate) Arc<Away>);
 
 impl Submitted for AwayHandle {
     fn cancel(&self) {
-        let mut state = self.0.state();
-        state.is_cancelled = true;
-        if let Some(ticket) = &state.ticket {
-            ticket.cancel();
-        }
+        self.0.end(Ticket::cancel);
+    }
+
+    fn leave(&self) {
+        let is_kept = self.0.state().is_kept;
+        self.0.end(if is_kept { Ticket::leave } else { Ticket::cancel });
     }
 }
 
 /// Of a job whose tables the database may still come to name; dropped when it may not, or has.
 pub(crate) struct OpenJob {
     shared: Arc<Shared>,
-    number: FileNumber,
+    job: JobId,
 }
 
 impl OpenJob {
     pub(crate) fn begin(shared: &Arc<Shared>, number: FileNumber) -> Option<Self> {
-        let begins = shared.tables.job_begins(number.0);
-        begins.then(|| OpenJob { shared: Arc::clone(shared), number })
+        let job = JobId { epoch: shared.config.epoch, number: number.0 };
+        shared.tables.job_begins(number.0).then(|| OpenJob::left(shared, job))
+    }
+
+    /// Of one that is open already.
+    pub(crate) fn left(shared: &Arc<Shared>, job: JobId) -> Self {
+        OpenJob { shared: Arc::clone(shared), job }
     }
 
     fn end(self, outcome: Outcome) -> JobOutcome {
@@ -117,7 +161,7 @@ impl OpenJob {
 
 impl Drop for OpenJob {
     fn drop(&mut self) {
-        self.shared.tables.job_ends(self.number.0);
+        self.shared.tables.job_ends(self.job);
     }
 }
 

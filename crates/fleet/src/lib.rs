@@ -16,6 +16,7 @@ mod convert;
 mod fleet;
 mod input;
 mod job;
+mod left;
 mod output;
 mod runner;
 mod tables;

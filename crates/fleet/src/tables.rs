@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use siltstone::Result;
+use siltstone_cloud::JobId;
 use siltstone_remote::{ObjectName, OutputTable};
 
 /// A table's object.
@@ -39,7 +41,20 @@ pub trait Tables: Send + Sync {
         true
     }
 
+    /// What whoever opens the database next must know of a job of this number, to go on with it. It need not be durable when
+    /// this returns, nor ever: without it, work is lost. Gone when the job ends, but not when the database closes before.
+    /// False by who keeps none: then closing cancels the job. Must not block.
+    fn keep_job(&self, _number: u64, _record: Bytes) -> bool {
+        false
+    }
+
+    /// Jobs of earlier openings that have not ended, as far as anybody knows, and what was kept of each. Asked once, before
+    /// the database opens; each of them [ends](Self::job_ends). May block.
+    fn left_jobs(&self) -> Vec<(JobId, Bytes)> {
+        Vec::new()
+    }
+
     /// What comes of this job was installed, or never will be. May be called on a thread of the network's: must not
     /// block.
-    fn job_ends(&self, _number: u64) {}
+    fn job_ends(&self, _job: JobId) {}
 }

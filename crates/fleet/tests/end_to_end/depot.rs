@@ -11,7 +11,9 @@ use siltstone::{
     Env, Error, ErrorKind, FileNumber, RandomAccessFile, Result, Site, TableStore, WritableFile,
 };
 use siltstone_cloud as cloud;
-use siltstone_cloud::{Bucket, Call, Condition, Epoch, MemoryBucket, Part, Purpose, Root, TableId};
+use siltstone_cloud::{
+    Bucket, Call, Condition, Epoch, JobId, MemoryBucket, Part, Purpose, Root, TableId,
+};
 use siltstone_fleet::{ObjectRef, Tables};
 use siltstone_remote::{ObjectName, OutputTable};
 
@@ -142,8 +144,8 @@ impl Tables for Depot {
         true
     }
 
-    fn job_ends(&self, number: u64) {
-        assert!(self.open_jobs.lock().unwrap().remove(&number), "once");
+    fn job_ends(&self, job: JobId) {
+        assert!(self.open_jobs.lock().unwrap().remove(&job.number), "once");
     }
 }
 

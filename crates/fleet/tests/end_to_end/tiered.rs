@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use siltstone::{Compaction, Env};
-use siltstone_cloud::{CloudDb, CloudOptions, CloudTables, Home, Patience, Token};
+use siltstone_cloud::{
+    Bucket, Call, CloudDb, CloudOptions, CloudTables, Home, Patience, Purpose, Token,
+};
 use siltstone_fleet::{Fleet, FleetConfig};
 use siltstone_remote::loopback::{address, runtime};
-use siltstone_remote::{BrokerPlace, ClientConfig, DbId, Policy, RemoteClient};
+use siltstone_remote::{BrokerPlace, ClientConfig, DbId, JobState, Policy, RemoteClient};
 use tokio::runtime::Runtime;
 
 use crate::depot::Depot;
-use crate::stage::{SOON, options, start_broker, start_worker};
+use crate::stage::{SOON, options, start_broker, start_worker, until};
 
 const KEYS: u32 = 2_000;
 const WITHIN: Duration = Duration::from_secs(30);
@@ -152,4 +154,59 @@ fn a_crash_before_the_commit_loses_no_workers_table() {
     tiered.db.close().unwrap();
     assert_eq!(notes(&machine), 0);
     Tiered::open(&depot, &Env::memory(), broker.socket(), 3).check(3);
+}
+
+fn records(depot: &Depot) -> usize {
+    let prefix = format!("{}away/", depot.root.as_str());
+    depot.bucket.list(&prefix, "", Call::new(Purpose::Tool)).unwrap().len()
+}
+
+/// Where the next opening is, and whether it finds the broker that the last one had.
+#[derive(Clone, Copy, Debug)]
+enum Heir {
+    Here,
+    Elsewhere,
+    WithAnotherBroker,
+}
+
+/// What workers have begun for one opening of a database, the next one has, wherever it is.
+#[test]
+fn jobs_go_on_when_a_database_is_opened_anew() {
+    for heir in [Heir::Here, Heir::Elsewhere, Heir::WithAnotherBroker] {
+        let (depot, mut broker) = (Depot::new(), start_broker(1, None));
+        let (machine, socket) = (Env::memory(), broker.socket());
+        let tiered = Tiered::open(&depot, &machine, socket, 1);
+        (0..2).for_each(|round| tiered.load(round));
+        tiered.db.wait_for_bucket(WITHIN).unwrap();
+        until("a job waits, and is on record", || {
+            broker.jobs().iter().any(|job| job.state == JobState::Waiting) && records(&depot) > 0
+        });
+        depot.bucket.set_pause(Duration::from_millis(100));
+        let _worker = start_worker("w", 1, socket, &depot);
+        until("a job is half done", || broker.jobs().iter().any(|job| job.outputs > 0));
+        tiered.db.close().unwrap();
+        if let Heir::WithAnotherBroker = heir {
+            broker.end().unwrap();
+            broker = start_broker(2, Some(socket));
+        }
+        depot.bucket.set_pause(Duration::ZERO);
+        let machine = if let Heir::Elsewhere = heir { Env::memory() } else { machine };
+        let tiered = Tiered::open(&depot, &machine, socket, 2);
+        tiered.db.wait_for_background().unwrap();
+        tiered.db.wait_for_bucket(WITHIN).unwrap();
+        tiered.check(1);
+        let (metrics, stats) = (tiered.db.metrics(), broker.stats());
+        assert_eq!(metrics.merges_come_home, 0, "{heir:?}");
+        // The first opening has installed none.
+        match heir {
+            Heir::Here | Heir::Elsewhere => {
+                assert_eq!(stats.submitted, metrics.merges_away, "{heir:?}: one of them twice");
+            }
+            Heir::WithAnotherBroker => assert_eq!(stats.adopted, 1, "{stats:?}"),
+        }
+        until("records of jobs that are over are gone", || records(&depot) == 0);
+        tiered.db.close().unwrap();
+        Tiered::open(&depot, &Env::memory(), socket, 3).check(1);
+        drop(broker);
+    }
 }
