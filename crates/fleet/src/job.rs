@@ -39,7 +39,7 @@ impl Leaving {
         if shared.tables.keep_job(spec.number.0, Bytes::from(remote.to_bytes())) {
             away.note_kept();
         }
-        Going { client, spec: remote, priority, order, open, done }.go(away);
+        Going { client, spec: remote, begun: false, priority, order, open, done }.go(away);
     }
 }
 
@@ -47,6 +47,8 @@ impl Leaving {
 pub(crate) struct Going {
     pub(crate) client: RemoteClient,
     pub(crate) spec: Arc<siltstone_remote::JobSpec>,
+    /// A worker may have it already.
+    pub(crate) begun: bool,
     pub(crate) priority: Priority,
     pub(crate) order: Arc<dyn KeyOrder + Send + Sync>,
     pub(crate) open: OpenJob,
@@ -55,10 +57,10 @@ pub(crate) struct Going {
 
 impl Going {
     pub(crate) fn go(self, away: &Away) {
-        let Going { client, spec, priority, order, open, done } = self;
+        let Going { client, spec, begun, priority, order, open, done } = self;
         let config = &open.shared.config;
         let (storage, policy) = (config.storage.clone(), config.policy);
-        let submission = Submission { spec, priority, attempts_max: 0, storage };
+        let submission = Submission { spec, priority, attempts_max: 0, storage, begun };
         let request = Request { submission, policy, order };
         let on_done = Box::new(move |outcome| done.complete(open.end(outcome)));
         away.is_out(client.submit(request, on_done));

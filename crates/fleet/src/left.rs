@@ -80,10 +80,10 @@ impl LeftJob for Leftover {
 
     fn go_on(self: Box<Self>, done: Completion) -> Box<dyn Submitted> {
         let Leftover { record: Record { open, spec, .. }, client, order } = *self;
-        let (spec, priority) = (Arc::new(spec), Priority::default());
+        let (spec, begun, priority) = (Arc::new(spec), true, Priority::default());
         let away = AwayHandle::default();
         away.0.note_kept();
-        Going { client, spec, priority, order, open, done }.go(&away.0);
+        Going { client, spec, begun, priority, order, open, done }.go(&away.0);
         Box::new(away)
     }
 }

@@ -175,6 +175,9 @@ pub struct Submission {
     pub attempts_max: u32,
     /// Credentials for workers, handed on unread. Short-lived ones, for these inputs and this place only.
     pub storage: Option<Secret>,
+    /// A worker has begun with it, as far as anybody knows: a broker that has just started, and knows nothing yet, gives that
+    /// worker two heartbeats' time to come back, before it asks another one.
+    pub begun: bool,
 }
 
 /// From a client to its broker.

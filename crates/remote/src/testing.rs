@@ -62,6 +62,7 @@ pub(crate) fn submission(number: u128) -> Submission {
         priority: Priority::default(),
         attempts_max: 0,
         storage: None,
+        begun: false,
     }
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::broker::event::SessionId;
-use crate::broker::job::{Phase, Running, WorkerKey};
+use crate::broker::job::{Job, Phase, Running, WorkerKey};
 use crate::broker::state::{Broker, Timer};
 use crate::job::id::{Attempt, JobId};
 use crate::job::result::Progress;
@@ -29,7 +29,7 @@ impl Broker {
         }
         match self.jobs.get(&id.job).map(|job| &job.phase) {
             None if self.may_be_forgotten(id) => self.claim(key, held),
-            Some(Phase::Waiting) if self.is_untouched(id) => {
+            Some(Phase::Waiting | Phase::Resting(_)) if self.is_untouched(id) => {
                 self.claim(key, held);
                 self.adopt(id.job);
             }
@@ -47,7 +47,8 @@ impl Broker {
     /// The client was faster to come back than the worker, and nobody else has begun.
     fn is_untouched(&self, id: AttemptId) -> bool {
         let job = self.jobs.get(&id.job);
-        self.may_be_forgotten(id) && job.is_some_and(|job| job.recorded.is_empty())
+        let nobody_has = |job: &Job| job.recorded.is_empty() && job.failures == 0;
+        self.may_be_forgotten(id) && job.is_some_and(nobody_has)
     }
 
     /// Progress that was lost with a connection.

@@ -103,10 +103,16 @@ impl Broker {
             keep_until: None,
         };
         self.jobs.insert(id, job);
-        if !self.adopt(id) {
-            self.set_phase(id, Phase::Waiting);
-            self.tell(id, ClientReply::Queued(id));
+        if self.adopt(id) {
+            return;
         }
+        let begun = self.jobs.get(&id).is_some_and(|job| job.submission.begun);
+        let phase = match self.all_back_at().filter(|_| begun) {
+            Some(at) => Phase::Resting(at),
+            None => Phase::Waiting,
+        };
+        self.set_phase(id, phase);
+        self.tell(id, ClientReply::Queued(id));
     }
 
     /// The same job once more: its client has lost its connection, or its memory.

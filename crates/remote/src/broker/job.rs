@@ -40,7 +40,7 @@ pub(super) struct Job {
 pub(super) enum Phase {
     /// For a slot.
     Waiting,
-    /// After a failure.
+    /// After a failure, or for who has it already.
     Resting(Duration),
     Running(Running),
     Done(Completion),

@@ -40,6 +40,8 @@ pub struct Broker {
     pub(super) config: BrokerConfig,
     pub(super) dice: Dice,
     pub(super) now: Duration,
+    /// Since when it hears; `None` until it does.
+    born: Option<Duration>,
     /// Attempts made in this term.
     pub(super) attempts: u32,
     pub(super) sequence: u64,
@@ -78,6 +80,7 @@ impl Broker {
             config,
             dice: Dice::new(config.seed),
             now: Duration::ZERO,
+            born: None,
             attempts: 0,
             sequence: 0,
             jobs: BTreeMap::new(),
@@ -95,6 +98,7 @@ impl Broker {
     /// Takes note of something, at a moment of a monotonic clock, and tells what is to be done, in order.
     pub fn handle(&mut self, now: Duration, event: BrokerEvent) -> Vec<BrokerAction> {
         self.now = self.now.max(now);
+        self.born.get_or_insert(self.now);
         // What came before its time was over is heard first: a heartbeat may renew what would end now.
         match event {
             BrokerEvent::WorkerOpened(session, hello, scope) => {
@@ -114,6 +118,13 @@ impl Broker {
         self.run_timers();
         self.dispatch();
         std::mem::take(&mut self.actions)
+    }
+
+    /// Until when workers of the broker before it may not have come back yet, if that is to come: they try again each few
+    /// seconds.
+    pub(super) fn all_back_at(&self) -> Option<Duration> {
+        let at = self.born? + 2 * self.config.heartbeat;
+        (self.now < at).then_some(at)
     }
 
     /// When to come again with a [`Tick`](BrokerEvent::Tick) if nothing happens before.

@@ -584,6 +584,34 @@ fn a_job_that_waits_again_goes_to_who_has_it_already() {
 }
 
 #[test]
+fn a_broker_that_has_just_started_waits_for_who_has_begun() {
+    let id = attempt_id(5, Attempt::new(1, 9));
+    let held = Held { id, outputs: vec![output(id, 0, "c", "h")], resumed: 0 };
+    let begun = |job| Submission { begun: true, ..submission(job) };
+    let mut bench = Bench::of(BrokerConfig::new(2, 7));
+    bench.open(11, hello("idle", 2));
+    bench.submit(begun(5));
+    assert!(bench.assigned().is_empty() && bench.replied(&ClientReply::Queued(id.job)));
+    bench.submit(submission(6));
+    assert_eq!(bench.jobs_taken(), [6], "others do not wait");
+    bench.open(10, Hello { held: vec![held], ..hello("w", 1) });
+    assert_eq!((bench.state(5), bench.broker.stats().adopted), (Some(JobState::Running), 1));
+
+    // Nobody comes.
+    let mut bench = Bench::of(BrokerConfig::new(2, 7));
+    bench.open(11, hello("idle", 2));
+    bench.submit(begun(5));
+    let heartbeat = bench.broker.config.heartbeat;
+    bench.pass(2 * heartbeat - Duration::from_secs(1), &[11]);
+    assert!(bench.assigned().is_empty());
+    bench.pass(Duration::from_secs(1), &[11]);
+    assert_eq!(bench.jobs_taken(), [5]);
+    // By now all would have come.
+    bench.submit(begun(7));
+    assert_eq!(bench.jobs_taken(), [7]);
+}
+
+#[test]
 fn claims_that_cannot_be_are_not_adopted() {
     let id = attempt_id(5, Attempt::new(1, 2));
     let elsewhere = output(attempt_id(6, id.attempt), 0, "c", "h");

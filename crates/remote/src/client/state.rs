@@ -146,6 +146,7 @@ impl Client {
             ClientReply::Started(id, _) => {
                 if let Some(pending) = self.pending.get_mut(&id.job) {
                     pending.waiting_since = None;
+                    pending.request.submission.begun = true;
                 }
             }
             ClientReply::Retrying(id, failure) => self.note_failure(id.job, failure.code),
@@ -172,6 +173,7 @@ impl Client {
         let now = self.now;
         if let Some(pending) = self.pending.get_mut(&job) {
             pending.failures += u32::from(code.counts());
+            pending.request.submission.begun = false;
             pending.waiting_since.get_or_insert(now);
         }
         self.reconsider(job);

@@ -128,6 +128,26 @@ fn whatever_the_connection_does_the_job_is_submitted_again() {
 }
 
 #[test]
+fn a_broker_is_told_which_jobs_have_begun() {
+    let mut bench = Bench::new(Policy::RemoteOnly);
+    let mut told_again = |replies: &[ClientReply]| {
+        replies.iter().for_each(|reply| bench.reply(reply.clone()));
+        bench.tell(ClientEvent::Lost);
+        bench.now = bench.client.next_wake().unwrap();
+        bench.tell(ClientEvent::Tick);
+        bench.reply(ClientReply::Welcome { heartbeat: BEAT });
+        let begun = bench.actions.iter().find_map(|action| match action {
+            ClientAction::Send(ClientMessage::Submit(submission)) => Some(submission.begun),
+            _ => None,
+        });
+        begun.expect("it is submitted again")
+    };
+    assert!(!told_again(&[]));
+    assert!(told_again(&[started(id(1))]));
+    assert!(!told_again(&[started(id(2)), retrying(2, FailureCode::Storage)]));
+}
+
+#[test]
 fn a_job_is_not_submitted_twice_at_once() {
     let mut bench = Bench::new(Policy::RemoteOnly);
     bench.request(5, Policy::RemoteOnly);

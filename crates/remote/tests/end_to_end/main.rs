@@ -173,6 +173,7 @@ impl Database {
             priority: Priority::default(),
             attempts_max: 0,
             storage: None,
+            begun: false,
         };
         let request =
             Request { submission, policy: Policy::RemoteOnly, order: Arc::new(BytewiseOrder) };

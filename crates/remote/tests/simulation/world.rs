@@ -652,6 +652,7 @@ impl World {
             priority: Priority { level0_pressure: pressure, score: self.dice.roll(5) as u32 },
             attempts_max: 0,
             storage: None,
+            begun: false,
         };
         let (submitted, moved, outcome) = (self.now, self.now, None);
         let wanted = Wanted { submission: submission.clone(), submitted, moved, outcome };

@@ -103,8 +103,13 @@ fn all_that_brokers_order_arrives() {
 fn all_that_clients_and_brokers_say_arrives() {
     let id = attempt_id(7, Attempt::new(3, 4));
     let storage = Some(Secret::new(b"secret").unwrap());
-    let rich =
-        Submission { spec: Arc::new(rich_spec()), attempts_max: 3, storage, ..submission(9) };
+    let rich = Submission {
+        spec: Arc::new(rich_spec()),
+        attempts_max: 3,
+        storage,
+        begun: true,
+        ..submission(9)
+    };
     for message in [
         ClientMessage::Submit(rich),
         ClientMessage::Cancel(id.job),

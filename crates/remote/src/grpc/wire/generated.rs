@@ -205,6 +205,9 @@ pub struct Submission {
     /// Secret, see `Assign.storage`.
     #[prost(bytes = "vec", optional, tag = "4")]
     pub storage: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+    /// A worker has begun with it, as far as the client knows: a broker that has just started waits for that worker.
+    #[prost(bool, tag = "5")]
+    pub begun: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct BrokerToClient {
