@@ -11,9 +11,9 @@ use rustix::mm::{Advice, madvise};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 pub(super) const SPAN_BYTES: u64 = 16 << 20;
-/// Pages are given back when they are so many: they count as the process's memory. It takes a while, for all processors
-/// have to be told, and as long for fewer of them.
-const BEHIND_BYTES: u64 = 2 << 20;
+/// Pages are given back when they are so many: they count as the process's memory. For a few of them it takes nearly as
+/// long, for all processors have to be told.
+const BEHIND_BYTES: u64 = 896 << 10;
 
 /// A mapped part of a file.
 pub(super) struct Span {
