@@ -288,6 +288,10 @@ impl CompactionService for Watched<Fleet> {
         self.inner.submit(spec, summary, done)
     }
 
+    fn lets_go(&self) -> bool {
+        self.inner.lets_go()
+    }
+
     fn left_behind(&self) -> Vec<Box<dyn LeftJob>> {
         self.inner.left_behind()
     }

@@ -183,6 +183,10 @@ impl CompactionService for Fleet {
         Box::new(away)
     }
 
+    fn lets_go(&self) -> bool {
+        !matches!(self.shared.config.policy, Policy::RemoteOnly)
+    }
+
     fn left_behind(&self) -> Vec<Box<dyn LeftJob>> {
         self.left.take(&self.client, &self.order)
     }

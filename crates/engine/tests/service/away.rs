@@ -95,7 +95,7 @@ fn tables_that_others_have_made_are_the_databases() {
     for compaction in Compaction::ALL {
         for background in [Background::ByHand, Background::Lanes] {
             let store = Arc::new(Objects::default());
-            let desk = Arc::new(Desk::default());
+            let desk = Desk::keeping();
             let worker = work(&desk, &store);
             let options = Options { background, compaction, ..options(&store, &desk) };
             drop(desk);
@@ -162,6 +162,28 @@ fn a_job_that_is_away_holds_nobody_up() {
     }
     let all = more(&db);
     check(&db, all);
+    db.close().unwrap();
+}
+
+/// A worker that is slower than writers are, or never answers, and has what level 0 is to be merged into.
+#[test]
+fn a_job_that_writers_would_wait_for_comes_home() {
+    let store = Arc::new(Objects::default());
+    let desk = Desk::taking(|job| job.from.level.number() == 1 && job.away == 0);
+    let options = Options { background: Background::Lanes, ..options(&store, &desk) };
+    let db = Db::open("db", options).unwrap();
+    let mut writes = 0;
+    while !desk.is_asked() {
+        fill(&db, writes..writes + 500);
+        writes += 500;
+    }
+    let given = desk.next();
+    fill(&db, writes..writes + 20_000);
+    check(&db, writes + 20_000);
+    db.wait_for_background().unwrap();
+    assert!(desk.cancelled().contains(&given.spec.number), "{:?}", desk.cancelled());
+    assert!(db.metrics().merges_come_home > 0 && db.metrics().merges_away == 0);
+    assert_eq!(db.metrics().background_errors, 0);
     db.close().unwrap();
 }
 

@@ -249,12 +249,19 @@ pub(crate) struct Desk {
     cancelled: Arc<Mutex<Vec<FileNumber>>>,
     left: Arc<Mutex<Vec<FileNumber>>>,
     wants: Mutex<Option<Box<Wants>>>,
+    /// Gives none back.
+    keeps: bool,
 }
 
 impl Desk {
     /// One that takes what this says.
     pub(crate) fn taking(wants: impl Fn(&JobSummary) -> bool + Send + 'static) -> Arc<Self> {
         Arc::new(Desk { wants: Mutex::new(Some(Box::new(wants))), ..Desk::default() })
+    }
+
+    /// One that takes all, and gives none back.
+    pub(crate) fn keeping() -> Arc<Self> {
+        Arc::new(Desk { keeps: true, ..Desk::default() })
     }
 
     /// The next job; waits for it.
@@ -289,6 +296,10 @@ impl Desk {
 impl CompactionService for Desk {
     fn wants(&self, job: &JobSummary) -> bool {
         self.wants.lock().unwrap().as_ref().is_none_or(|wants| wants(job))
+    }
+
+    fn lets_go(&self) -> bool {
+        !self.keeps
     }
 
     fn submit(&self, spec: JobSpec, summary: &JobSummary, done: Completion) -> Box<dyn Submitted> {

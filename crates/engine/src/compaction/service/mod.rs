@@ -32,6 +32,12 @@ pub trait CompactionService: Send + Sync {
     /// `done` brings the job home.
     fn submit(&self, spec: JobSpec, summary: &JobSummary, done: Completion) -> Box<dyn Submitted>;
 
+    /// Whether the database may take a job back that is under way, when writers are held back and it may be in their way: it is
+    /// [cancelled](Submitted::cancel) then, and runs here. Default: it may.
+    fn lets_go(&self) -> bool {
+        true
+    }
+
     /// Jobs that an earlier opening of the database has given away, and that may be under way still. Asked once, while the
     /// database opens. It goes on with those that it would begin just so, and drops the others. Default: none.
     fn left_behind(&self) -> Vec<Box<dyn LeftJob>> {

@@ -14,6 +14,7 @@
 //! closed.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::event::Event;
@@ -29,6 +30,7 @@ use crate::compaction::service::{
 use crate::db::background::compact::Begun;
 use crate::db::background::install::refused;
 use crate::db::core::Core;
+use crate::db::state::State;
 use crate::format::table::builder::TableSummary;
 use crate::version::table_meta::TableMeta;
 
@@ -65,9 +67,18 @@ impl Entrance {
     }
 }
 
+/// How near level 0 is to stopping writers before a job is taken back: half way from where they are slowed down.
+const PRESSING: f64 = 0.5;
+/// Once a job had to be taken back, those that may be in the way of level 0 stay here for so long.
+const REST: Duration = Duration::from_secs(2);
+
 /// The jobs that are away.
 #[derive(Default)]
-pub(crate) struct Away(Vec<AwayJob>);
+pub(crate) struct Away {
+    jobs: Vec<AwayJob>,
+    /// Writers had to wait for one.
+    taken_back: Option<Duration>,
+}
 
 /// One of them.
 pub(crate) struct AwayJob {
@@ -92,7 +103,7 @@ impl Away {
     /// A job is about to be given away.
     pub(crate) fn begin(&mut self, job: &Arc<Job>, begun: Begun, waits: Waits) {
         let job = Arc::clone(job);
-        self.0.push(AwayJob { job, begun, waits, submitted: None, outcome: None });
+        self.jobs.push(AwayJob { job, begun, waits, submitted: None, outcome: None });
     }
 
     /// Takes out a job that is back, for a lane.
@@ -100,23 +111,36 @@ impl Away {
         self.take(|away| away.outcome.is_some() && away.waits == Waits::Nobody)
     }
 
+    /// Takes out a job that is not, to be run here.
+    fn take_unfinished(&mut self, now: Duration) -> Option<AwayJob> {
+        let taken = self.take(|away| {
+            away.outcome.is_none() && away.waits == Waits::Nobody && is_near_level0(&away.job)
+        })?;
+        self.taken_back = Some(now);
+        Some(taken)
+    }
+
+    fn rests(&self, now: Duration) -> bool {
+        self.taken_back.is_some_and(|at| now < at + REST)
+    }
+
     /// Takes out all of them.
     pub(crate) fn take_all(&mut self) -> Vec<AwayJob> {
-        std::mem::take(&mut self.0)
+        std::mem::take(&mut self.jobs)
     }
 
     /// True while a lane would have nothing to do but to wait.
     fn are_out(&self) -> bool {
-        let mut of_lanes = self.0.iter().filter(|away| away.waits == Waits::Nobody).peekable();
+        let mut of_lanes = self.jobs.iter().filter(|away| away.waits == Waits::Nobody).peekable();
         of_lanes.peek().is_some() && of_lanes.all(|away| away.outcome.is_none())
     }
 
     fn take(&mut self, is_meant: impl Fn(&AwayJob) -> bool) -> Option<AwayJob> {
-        self.0.iter().position(is_meant).map(|at| self.0.swap_remove(at))
+        self.jobs.iter().position(is_meant).map(|at| self.jobs.swap_remove(at))
     }
 
     fn find(&mut self, id: u64) -> Option<&mut AwayJob> {
-        self.0.iter_mut().find(|away| away.job.id == id)
+        self.jobs.iter_mut().find(|away| away.job.id == id)
     }
 }
 
@@ -126,6 +150,14 @@ impl AwayJob {
         if let Some(submitted) = self.submitted {
             submitted.cancel();
         }
+    }
+
+    /// It is to run here after all.
+    pub(crate) fn bring_home(&mut self) {
+        if let Some(submitted) = self.submitted.take() {
+            submitted.cancel();
+        }
+        self.outcome = Some(JobOutcome::RunHere("writers wait for level 0".to_owned()));
     }
 
     /// The database closes.
@@ -144,6 +176,9 @@ impl Core {
         waits: Waits,
     ) -> Option<(&dyn CompactionService, JobSummary)> {
         let service = self.options.compaction_service.as_deref()?;
+        if is_near_level0(job) && self.state.lock().away.rests(self.env.clock.now()) {
+            return None;
+        }
         let from = job.inputs.first().map_or(job.to, |(slot, _)| *slot);
         let pressure = if from == Slot::L0 { self.pressure() } else { 0.0 };
         let summary = JobSummary {
@@ -152,10 +187,20 @@ impl Core {
             tables: job.input_tables().count(),
             bytes: job.input_bytes(&self.settings.order.user),
             level0_pressure: (pressure * 1000.0) as u32,
-            away: self.state.lock().away.0.len(),
+            away: self.state.lock().away.jobs.len(),
             is_awaited: waits == Waits::Caller,
         };
         service.wants(&summary).then_some((service, summary))
+    }
+
+    /// With writers held back, and nothing that could be begun here: a job that is away and may be in the way. A worker may be
+    /// slower than writers are, and what it has taken no other merge can have.
+    pub(crate) fn take_back_for_writers(&self, state: &mut State) -> Option<AwayJob> {
+        let service = self.options.compaction_service.as_deref()?;
+        if self.pressure() < PRESSING || !service.lets_go() {
+            return None;
+        }
+        state.away.take_unfinished(self.env.clock.now())
     }
 
     /// Hands a job over. After an error it is not in flight any more.
@@ -346,4 +391,9 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// Whether merges of level 0 may have to wait for it.
+fn is_near_level0(job: &Job) -> bool {
+    job.inputs.iter().any(|(slot, _)| slot.level.number() <= 1)
 }

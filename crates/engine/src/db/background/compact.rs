@@ -39,6 +39,8 @@ enum Task {
     Begin(Accepted),
     /// Go on with this, which is back.
     GoOn(AwayJob),
+    /// Run this here, which is not.
+    BringHome(AwayJob),
 }
 
 /// What has become of an accepted plan.
@@ -62,7 +64,7 @@ impl Task {
     fn relieves_writers(&self) -> bool {
         let job = match self {
             Task::Begin(Accepted::Merge(job)) => job,
-            Task::GoOn(back) => &back.job,
+            Task::GoOn(back) | Task::BringHome(back) => &back.job,
             Task::Begin(Accepted::Move { .. }) => return false,
         };
         job.inputs.iter().any(|(slot, _)| *slot == Slot::L0)
@@ -79,7 +81,10 @@ impl Core {
             }
             match state.away.take_back() {
                 Some(back) => Some(Task::GoOn(back)),
-                None => self.pick(&mut state).map(Task::Begin),
+                None => match self.pick(&mut state) {
+                    Some(accepted) => Some(Task::Begin(accepted)),
+                    None => self.take_back_for_writers(&mut state).map(Task::BringHome),
+                },
             }
         };
         let Some(task) = task else { return self.serve_others() };
@@ -91,6 +96,14 @@ impl Core {
         let ran = match task {
             Task::Begin(accepted) => self.run(accepted, threads, Waits::Nobody),
             Task::GoOn(back) => self.go_on(back, threads).map(|()| Ran::Here),
+            Task::BringHome(mut away) => {
+                // Whatever the service makes of it, it runs here.
+                let told = self.watch_job(|| {
+                    away.bring_home();
+                    Ok(())
+                });
+                self.go_on(away, threads).and(told).map(|()| Ran::Here)
+            }
         };
         match ran {
             Ok(Ran::Here) => {
