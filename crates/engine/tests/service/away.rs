@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use siltstone::service::{
     CompactionService, Completion, JobOutcome, JobSpec, JobSummary, JobTools, Submitted,
@@ -184,6 +185,38 @@ fn a_job_that_writers_would_wait_for_comes_home() {
     assert!(desk.cancelled().contains(&given.spec.number), "{:?}", desk.cancelled());
     assert!(db.metrics().merges_come_home > 0 && db.metrics().merges_away == 0);
     assert_eq!(db.metrics().background_errors, 0);
+    db.close().unwrap();
+}
+
+/// Level 0 is not full yet, but a worker takes longer than a merge here.
+#[test]
+fn a_late_job_comes_home_before_writers_are_slowed_down() {
+    let store = Arc::new(Objects::default());
+    let desk = Desk::taking(|job| job.from.level.number() == 0 && job.away == 0);
+    let options = Options { background: Background::Lanes, ..options(&store, &desk) };
+    let db = Db::open("db", options).unwrap();
+    let mut writes = 0;
+    let mut more = |db: &Db| {
+        fill(db, writes..writes + 100);
+        db.flush().unwrap();
+        writes += 100;
+        writes
+    };
+    while !desk.is_asked() {
+        more(&db);
+    }
+    let given = desk.next();
+    std::thread::sleep(Duration::from_millis(100));
+    while db.metrics().merges_come_home == 0 {
+        assert!(db.levels()[0].tables.len() < 12, "writers are slowed down");
+        more(&db);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let all = more(&db);
+    check(&db, all);
+    assert_eq!(desk.cancelled(), [given.spec.number]);
+    assert!(!desk.is_asked(), "for a while none leaves");
+    assert_eq!(db.metrics().stall_l0_slowdown_micros, 0);
     db.close().unwrap();
 }
 

@@ -32,8 +32,8 @@ pub trait CompactionService: Send + Sync {
     /// `done` brings the job home.
     fn submit(&self, spec: JobSpec, summary: &JobSummary, done: Completion) -> Box<dyn Submitted>;
 
-    /// Whether the database may take a job back that is under way, when writers are held back and it may be in their way: it is
-    /// [cancelled](Submitted::cancel) then, and runs here. Default: it may.
+    /// Whether the database may take a job back that is under way, when writers are held back, or would soon be, and it may be in their
+    /// way: it is [cancelled](Submitted::cancel) then, and runs here. Default: it may.
     fn lets_go(&self) -> bool {
         true
     }

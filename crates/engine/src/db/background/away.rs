@@ -14,7 +14,6 @@
 //! closed.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::event::Event;
@@ -28,9 +27,9 @@ use crate::compaction::service::{
     CompactionService, FinishedJob, JobOutcome, JobSummary, Submitted,
 };
 use crate::db::background::compact::Begun;
+use crate::db::background::homecoming::{Rest, is_near_level0};
 use crate::db::background::install::refused;
 use crate::db::core::Core;
-use crate::db::state::State;
 use crate::format::table::builder::TableSummary;
 use crate::version::table_meta::TableMeta;
 
@@ -67,23 +66,17 @@ impl Entrance {
     }
 }
 
-/// How near level 0 is to stopping writers before a job is taken back: half way from where they are slowed down.
-const PRESSING: f64 = 0.5;
-/// Once a job had to be taken back, those that may be in the way of level 0 stay here for so long.
-const REST: Duration = Duration::from_secs(2);
-
 /// The jobs that are away.
 #[derive(Default)]
 pub(crate) struct Away {
     jobs: Vec<AwayJob>,
-    /// Writers had to wait for one.
-    taken_back: Option<Duration>,
+    pub(crate) rest: Rest,
 }
 
 /// One of them.
 pub(crate) struct AwayJob {
     pub(crate) job: Arc<Job>,
-    begun: Begun,
+    pub(crate) begun: Begun,
     waits: Waits,
     submitted: Option<Box<dyn Submitted>>,
     /// Once it is back.
@@ -111,17 +104,12 @@ impl Away {
         self.take(|away| away.outcome.is_some() && away.waits == Waits::Nobody)
     }
 
-    /// Takes out a job that is not, to be run here.
-    fn take_unfinished(&mut self, now: Duration) -> Option<AwayJob> {
-        let taken = self.take(|away| {
-            away.outcome.is_none() && away.waits == Waits::Nobody && is_near_level0(&away.job)
-        })?;
-        self.taken_back = Some(now);
-        Some(taken)
-    }
-
-    fn rests(&self, now: Duration) -> bool {
-        self.taken_back.is_some_and(|at| now < at + REST)
+    /// Takes out a job that is not, and that no caller waits for.
+    pub(crate) fn take_unfinished(
+        &mut self,
+        is_meant: impl Fn(&AwayJob) -> bool,
+    ) -> Option<AwayJob> {
+        self.take(|away| away.outcome.is_none() && away.waits == Waits::Nobody && is_meant(away))
     }
 
     /// Takes out all of them.
@@ -176,7 +164,7 @@ impl Core {
         waits: Waits,
     ) -> Option<(&dyn CompactionService, JobSummary)> {
         let service = self.options.compaction_service.as_deref()?;
-        if is_near_level0(job) && self.state.lock().away.rests(self.env.clock.now()) {
+        if is_near_level0(job) && self.state.lock().away.rest.lasts(self.env.clock.now()) {
             return None;
         }
         let from = job.inputs.first().map_or(job.to, |(slot, _)| *slot);
@@ -191,16 +179,6 @@ impl Core {
             is_awaited: waits == Waits::Caller,
         };
         service.wants(&summary).then_some((service, summary))
-    }
-
-    /// With writers held back, and nothing that could be begun here: a job that is away and may be in the way. A worker may be
-    /// slower than writers are, and what it has taken no other merge can have.
-    pub(crate) fn take_back_for_writers(&self, state: &mut State) -> Option<AwayJob> {
-        let service = self.options.compaction_service.as_deref()?;
-        if self.pressure() < PRESSING || !service.lets_go() {
-            return None;
-        }
-        state.away.take_unfinished(self.env.clock.now())
     }
 
     /// Hands a job over. After an error it is not in flight any more.
@@ -324,6 +302,7 @@ impl Core {
                 Ok(output) => {
                     self.install_output(&job, &output, begun)?;
                     self.counters.merges_away.add(1);
+                    self.note_in_time(&job);
                     Ok(())
                 }
                 Err(why) => {
@@ -391,9 +370,4 @@ impl Core {
         }
         Ok(())
     }
-}
-
-/// Whether merges of level 0 may have to wait for it.
-fn is_near_level0(job: &Job) -> bool {
-    job.inputs.iter().any(|(slot, _)| slot.level.number() <= 1)
 }

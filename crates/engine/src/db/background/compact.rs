@@ -54,7 +54,7 @@ pub(crate) enum Ran {
 
 /// A merge that has begun.
 pub(crate) struct Begun {
-    at: Duration,
+    pub(crate) at: Duration,
     /// Inputs of which something stays, as they are from its end on.
     remaining: Vec<(Slot, Arc<TableMeta>)>,
 }

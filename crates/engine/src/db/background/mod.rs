@@ -8,6 +8,7 @@ pub(crate) mod away;
 pub(crate) mod bell;
 pub(crate) mod compact;
 pub(crate) mod flush;
+mod homecoming;
 pub(crate) mod install;
 mod left;
 pub(crate) mod manual;

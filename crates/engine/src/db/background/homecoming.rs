@@ -1,0 +1,109 @@
+//! When a job that is away is taken back, since writers would have to wait for it: a worker may be slower than they are, and what it
+//! has taken no other merge can have.
+
+use std::time::Duration;
+
+use crate::base::sync::atomic::Ordering;
+use crate::compaction::job::Job;
+use crate::db::background::away::AwayJob;
+use crate::db::core::Core;
+use crate::db::state::State;
+
+/// How near level 0 is to stopping writers before any job is taken back: half way from where they are slowed down.
+const PRESSING: f64 = 0.5;
+/// A merge here does so much in a second at the least, ..
+const BYTES_PER_SECOND: f64 = (64 << 20) as f64;
+/// .. and begins within this. A job that takes longer is late.
+const GRACE: Duration = Duration::from_millis(10);
+
+/// For how long jobs that may be in the way of level 0 stay here once one had to be taken back. Each time is twice as long as the one
+/// before, until one comes back by itself.
+#[derive(Default)]
+pub(crate) struct Rest {
+    until: Duration,
+    last: Duration,
+}
+
+impl Rest {
+    const FIRST: Duration = Duration::from_secs(2);
+    const LONGEST: Duration = Duration::from_secs(64);
+
+    pub(crate) fn lasts(&self, now: Duration) -> bool {
+        now < self.until
+    }
+
+    fn begin(&mut self, now: Duration) {
+        if !self.lasts(now) {
+            self.last = (2 * self.last).clamp(Self::FIRST, Self::LONGEST);
+            self.until = now + self.last;
+        }
+    }
+
+    /// A job was back in time.
+    fn is_needless(&mut self) {
+        self.last = Duration::ZERO;
+    }
+}
+
+impl Core {
+    /// With nothing that could be begun here: a job that is away and may be in the way of level 0. One that is late, once level 0 is half
+    /// way to where it slows writers down, so that a merge here is over before; any, once they are held back.
+    pub(crate) fn take_back_for_writers(&self, state: &mut State) -> Option<AwayJob> {
+        let service = self.options.compaction_service.as_deref()?;
+        if !self.is_filling() || !service.lets_go() {
+            return None;
+        }
+        let (now, presses) = (self.env.clock.now(), self.pressure() >= PRESSING);
+        let is_meant =
+            |away: &AwayJob| is_near_level0(&away.job) && (presses || self.is_late(away, now));
+        let taken = state.away.take_unfinished(is_meant)?;
+        state.away.rest.begin(now);
+        Some(taken)
+    }
+
+    fn is_filling(&self) -> bool {
+        let (tables, limits) =
+            (self.level0_tables.load(Ordering::Relaxed) as usize, self.settings.level0);
+        2 * tables >= limits.compact.saturating_add(limits.slow_down)
+    }
+
+    fn is_late(&self, away: &AwayJob, now: Duration) -> bool {
+        let bytes = away.job.input_bytes(&self.settings.order.user);
+        let here = GRACE + Duration::from_secs_f64(bytes as f64 / BYTES_PER_SECOND);
+        now.saturating_sub(away.begun.at) > here
+    }
+
+    /// A job has come back by itself.
+    pub(crate) fn note_in_time(&self, job: &Job) {
+        if is_near_level0(job) {
+            self.state.lock().away.rest.is_needless();
+        }
+    }
+}
+
+/// Whether merges of level 0 may have to wait for it.
+pub(crate) fn is_near_level0(job: &Job) -> bool {
+    job.inputs.iter().any(|(slot, _)| slot.level.number() <= 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rests_grow_until_a_job_is_in_time() {
+        let seconds = Duration::from_secs;
+        let mut rest = Rest::default();
+        assert!(!rest.lasts(seconds(0)));
+        rest.begin(seconds(10));
+        rest.begin(seconds(11)); // Another one, within the same.
+        assert!(rest.lasts(seconds(11)) && !rest.lasts(seconds(12)));
+        rest.begin(seconds(20));
+        assert!(rest.lasts(seconds(23)) && !rest.lasts(seconds(24)));
+        (1..10).for_each(|turn| rest.begin(seconds(turn * 100)));
+        assert!(rest.lasts(seconds(963)) && !rest.lasts(seconds(964)));
+        rest.is_needless();
+        rest.begin(seconds(2_000));
+        assert!(!rest.lasts(seconds(2_002)));
+    }
+}
