@@ -13,6 +13,7 @@ mod coding;
 mod collect;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+mod crew;
 mod error;
 #[cfg(test)]
 mod fickle;
@@ -31,6 +32,7 @@ pub use bucket::{
     Bucket, BucketError, Call, Condition, Failure, Object, Part, Purpose, Result, Stat, Tag,
 };
 pub use collect::{CollectOptions, Collection, Collector, Doomed, Reason};
+pub use crew::{Crew, CrewDesk};
 pub use error::{Error, ErrorKind};
 pub use home::{Home, Patience};
 pub use log::owner::{Owner, OwnerLease};

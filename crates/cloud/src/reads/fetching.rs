@@ -8,7 +8,6 @@
 //! **Concurrency.** The lock of the flights is held for a look; no call is made under it.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -19,7 +18,7 @@ use super::cache::Fill;
 use super::counters::add;
 use super::flight::Flight;
 use super::remote_table::Core;
-use super::windows::RunId;
+use super::run::RunId;
 use crate::bucket::{BucketError, Call, Failure, Part, Purpose, Tag};
 
 /// An object is looked at in such pieces.
@@ -155,7 +154,7 @@ impl Core {
     pub(super) fn read_ahead(self: &Arc<Self>, run: RunId, access: Access) {
         let Some(desk) = &self.shared.ahead else { return };
         let windows = &self.shared.windows;
-        while let Some(range) = windows.next(run, self.tail_start.load(Relaxed)) {
+        while let Some(range) = windows.next(run) {
             let Some(flight) = self.list_ahead(&range) else { return };
             let extents = self.shared.extents;
             let bytes = extents.bytes_of(&extents.span(&range), self.object.bytes);

@@ -11,12 +11,12 @@
 
 pub(crate) mod cache;
 pub(crate) mod counters;
-mod crew;
 mod fetching;
 mod flight;
 pub(crate) mod object;
 mod opening;
 pub(crate) mod remote_table;
+mod run;
 pub(crate) mod tables;
 mod tail;
 #[cfg(test)]

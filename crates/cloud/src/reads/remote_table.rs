@@ -19,6 +19,7 @@ use super::flight::Flight;
 use super::object::{ObjectKey, TableObject, copy_from};
 use super::tables::Shared;
 use super::tail::Tail;
+use super::windows::Near;
 use crate::bucket::{Purpose, Tag};
 
 /// An open table in a bucket. Made by [`RemoteTables`](crate::RemoteTables).
@@ -157,7 +158,12 @@ impl Core {
             copied = self.tail().copy(buf, offset);
         }
         if copied == 0 && is_scan {
-            copied = self.shared.windows.copy(self.id, access, offset, buf);
+            let at = (offset, self.shared.extents.at(offset));
+            match self.shared.windows.copy((self.id, access), at, buf) {
+                Near::Copied(len) => copied = len,
+                Near::Ahead => return 0,
+                Near::Not => {}
+            }
         }
         if copied == 0 {
             copied = self.copy_cached(buf, offset, access);
@@ -197,6 +203,7 @@ impl Core {
             return Ok(copy(&from, &bytes, buf));
         }
         let landed = windows.take_ahead(self.id, access, extent);
+        landed.iter().for_each(|(run, _)| self.read_ahead(*run, access));
         // What was read ahead in vain is tried again by who needs it.
         let landed = landed
             .and_then(|(run, flight)| Some((run, flight.extents.clone(), flight.wait().ok()?)));
@@ -206,6 +213,8 @@ impl Core {
                 let end = self.tail_start.load(Relaxed);
                 let plan = windows.plan(self.id, access, &read, end);
                 let wanted = extents.span(&plan.bytes);
+                windows.wait_to(plan.run, extents.bytes_of(&wanted, self.object.bytes).end);
+                self.read_ahead(plan.run, access);
                 let Some((from, bytes)) = self.get_once(extent, wanted, access)? else {
                     return Ok(0);
                 };
@@ -214,7 +223,6 @@ impl Core {
         };
         let copied = copy(&from, &bytes, buf);
         windows.hold(run, extents.start(from.start), bytes);
-        self.read_ahead(run, access);
         Ok(copied)
     }
 

@@ -10,12 +10,12 @@ use siltstone::{Error, Result, Threads};
 
 use super::cache::ExtentCache;
 use super::counters::{Counters, ReadStats};
-use super::crew::{Crew, Desk};
 use super::object::{ExtentBytes, TableObject};
 use super::remote_table::{Core, RemoteTable};
 use super::tail::TailShare;
 use super::windows::{Limits, Windows};
 use crate::bucket::{Bucket, Purpose};
+use crate::crew::{Crew, CrewDesk};
 
 /// Extents of those who have no cache.
 const EXTENT_BYTES_USUAL: u32 = 64 << 10;
@@ -38,15 +38,15 @@ pub struct RemoteOptions {
 }
 
 impl Default for RemoteOptions {
-    /// No cache and no threads; up to 1 MiB for scans, 8 MiB for merges, 64 MiB in all.
+    /// No cache and no threads; up to 2 MiB for scans, 8 MiB for merges, 64 MiB in all.
     fn default() -> Self {
         RemoteOptions {
             cache: None,
-            scan_bytes_max: 1 << 20,
+            scan_bytes_max: 2 << 20,
             merge_bytes_max: 8 << 20,
             window_memory: 64 << 20,
             threads: None,
-            lanes_max: 4,
+            lanes_max: 8,
         }
     }
 }
@@ -66,7 +66,7 @@ pub(super) struct Shared {
     pub(super) counters: Counters,
     pub(super) tails: TailShare,
     pub(super) windows: Windows,
-    pub(super) ahead: Option<Desk>,
+    pub(super) ahead: Option<CrewDesk>,
     last_id: AtomicU64,
     /// By name: two who open the same table share it.
     open: Mutex<BTreeMap<String, Weak<Core>>>,

@@ -7,7 +7,6 @@
 //! **Concurrency.** One lock for the runs of all tables. Readers take it once for a window or a block of a scan, not for gets,
 //! and no call is made under it.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,22 +15,8 @@ use siltstone::Access;
 
 use super::flight::Flight;
 use super::object::copy_from;
+use super::run::{Most, Run, RunId};
 
-/// The first window of a scan: what a short one needs, ..
-const SCAN_BYTES_FIRST: u64 = 32 << 10;
-/// .. and the second. Windows double from there.
-const SCAN_BYTES_MIN: u64 = 64 << 10;
-/// The first window of a merge, which mostly goes on.
-const MERGE_BYTES_MIN: u64 = 1 << 20;
-/// A run that leaves out no more than this goes on: it passes over blocks that are in memory.
-const GAP_BYTES_MAX: u64 = 64 << 10;
-/// A window this large is worth a thread that gets the next one meanwhile.
-const AHEAD_BYTES_MIN: u64 = 128 << 10;
-/// So many windows are on their way to a scan while it uses one: of 1 MiB each it takes four at a time to have more on its way than
-/// waiting for their first bytes costs, ..
-const SCANS_AHEAD_MAX: usize = 3;
-/// .. and of 8 MiB two.
-const MERGES_AHEAD_MAX: usize = 2;
 /// More runs than this are not told apart.
 const RUNS_MAX: usize = 128;
 /// A run that nobody has used for so many uses of others counts no more when memory is shared out.
@@ -48,9 +33,22 @@ pub(super) struct Limits {
     pub(super) memory_max: u64,
 }
 
-/// Names a run.
+/// What runs have of what is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RunId(u64);
+pub(super) enum Near {
+    /// So many bytes, which were copied.
+    Copied(usize),
+    /// It was read ahead, and is to be [taken](Windows::take_ahead), wherever else it may be by now: else its run would end here.
+    Ahead,
+    /// Nothing. If it is found elsewhere, its run goes on behind it.
+    Not,
+}
+
+enum Look {
+    Held(Bytes),
+    Ahead,
+    Not,
+}
 
 /// What a run should get now: its reader waits for the first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,34 +70,6 @@ struct Runs {
     uses: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Forward,
-    Backward,
-}
-
-struct Run {
-    id: RunId,
-    table: u64,
-    access: Access,
-    way: Way,
-    /// What was read last.
-    last: Range<u64>,
-    /// How large the next window is.
-    span: u64,
-    /// What it holds, from this offset on.
-    start: u64,
-    held: Bytes,
-    /// The next windows, on their way or landed, in order.
-    ahead: VecDeque<Ahead>,
-    used_at: u64,
-}
-
-struct Ahead {
-    flight: Arc<Flight>,
-    bytes: Range<u64>,
-}
-
 impl Windows {
     pub(super) fn new(limits: Limits) -> Self {
         Windows { limits, runs: Mutex::default() }
@@ -110,25 +80,28 @@ impl Windows {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies what runs hold of a table from `offset` on.
-    pub(super) fn copy(&self, table: u64, access: Access, offset: u64, buf: &mut [u8]) -> usize {
-        let held = self.runs().held(table, access, offset, buf.len() as u64);
-        held.map_or(0, |held| copy_from(&held, buf))
+    /// Copies what runs hold of a table from `offset` on, which lies in this extent.
+    pub(super) fn copy(
+        &self,
+        (table, access): (u64, Access),
+        (offset, extent): (u64, u32),
+        buf: &mut [u8],
+    ) -> Near {
+        let read = offset..offset + buf.len() as u64;
+        let held = self.runs().look((table, access), &read, extent);
+        match held {
+            Look::Held(held) => Near::Copied(copy_from(&held, buf)),
+            Look::Ahead => Near::Ahead,
+            Look::Not => Near::Not,
+        }
     }
 
     /// A reader misses `read`. Which run that is, and what to get for it, within the first `end` bytes of the table.
     pub(super) fn plan(&self, table: u64, access: Access, read: &Range<u64>, end: u64) -> Plan {
         let mut runs = self.runs();
-        let span_max = runs.span_max(access, &self.limits);
+        let most = runs.most(access, &self.limits);
         let run = runs.go_on_or_begin(table, access, read);
-        let span = run.span.min(span_max).max(read.end - read.start);
-        let bytes = match run.way {
-            Way::Forward => read.start..(read.start.saturating_add(span)).min(end.max(read.end)),
-            Way::Backward => read.end.saturating_sub(span)..read.end,
-        };
-        run.last = read.clone();
-        run.grow(&self.limits);
-        Plan { run: run.id, bytes }
+        Plan { run: run.id, bytes: run.plan(read, end, &most) }
     }
 
     /// The window that was read ahead for the run that `read` belongs to, if it begins in it.
@@ -140,51 +113,40 @@ impl Windows {
     ) -> Option<(RunId, Arc<Flight>)> {
         let mut runs = self.runs();
         let of_reader = |run: &&mut Run| run.table == table && run.access == access;
-        for run in runs.runs.iter_mut().filter(of_reader) {
-            let Some(at) = run.ahead.iter().position(|ahead| ahead.flight.covers(extent)) else {
-                continue;
-            };
-            // Those before it were passed over.
-            let found = run.ahead.drain(..=at).next_back()?;
-            return Some((run.id, found.flight));
+        runs.runs
+            .iter_mut()
+            .filter(of_reader)
+            .find_map(|run| run.take_ahead(extent).map(|flight| (run.id, flight)))
+    }
+
+    /// What a run waits for goes as far as this.
+    pub(super) fn wait_to(&self, run: RunId, end: u64) {
+        if let Some(run) = self.runs().find(run) {
+            run.wait_to(end);
         }
-        None
     }
 
     /// Gives a run what was got for it.
     pub(super) fn hold(&self, run: RunId, start: u64, bytes: Bytes) {
         let mut runs = self.runs();
         if let Some(run) = runs.find(run) {
-            (run.start, run.held) = (start, bytes);
+            run.hold(start, bytes);
         }
         runs.shrink_to(self.limits.memory_max);
     }
 
-    /// The next window to read ahead, behind those that the run has or that are on their way; `None` if there are enough.
-    pub(super) fn next(&self, run: RunId, end: u64) -> Option<Range<u64>> {
+    /// The next window to read ahead, behind those that the run has or waits for; `None` if there are enough.
+    pub(super) fn next(&self, run: RunId) -> Option<Range<u64>> {
         let mut runs = self.runs();
-        let taken = runs.memory();
-        let span_max = runs.access_of(run).map(|access| runs.span_max(access, &self.limits))?;
-        let run = runs.find(run)?;
-        let held_to = run.start + run.held.len() as u64;
-        let from = run.ahead.back().map_or(held_to, |ahead| ahead.bytes.end);
-        let span = run.span.min(span_max);
-        let is_worth_it = run.way == Way::Forward
-            && span >= AHEAD_BYTES_MIN
-            && run.ahead.len() < ahead_max(run.access)
-            && from < end
-            && taken.saturating_add(span) <= self.limits.memory_max;
-        if !is_worth_it {
-            return None;
-        }
-        run.grow(&self.limits);
-        Some(from..from.saturating_add(span).min(end))
+        let room = self.limits.memory_max.saturating_sub(runs.memory());
+        let most = runs.access_of(run).map(|access| runs.most(access, &self.limits))?;
+        runs.find(run)?.next(&most, room)
     }
 
     /// That window is on its way.
     pub(super) fn add_ahead(&self, run: RunId, flight: Arc<Flight>, bytes: Range<u64>) {
         if let Some(run) = self.runs().find(run) {
-            run.ahead.push_back(Ahead { flight, bytes });
+            run.add_ahead(flight, bytes);
         }
     }
 
@@ -208,17 +170,22 @@ impl Runs {
         self.runs.iter().find(|run| run.id == id).map(|run| run.access)
     }
 
-    /// What a run holds from `offset` on; its reader has read so far then.
-    fn held(&mut self, table: u64, access: Access, offset: u64, len: u64) -> Option<Bytes> {
-        let at = self
-            .runs
-            .iter()
-            .position(|run| run.table == table && run.access == access && run.has(offset))?;
-        let run = self.touch(at)?;
-        let from = usize::try_from(offset - run.start).ok()?;
-        let held = run.held.slice(from..);
-        run.last = offset..offset + len.min(held.len() as u64);
-        Some(held)
+    /// What runs have of what is read; the reader is there then.
+    fn look(&mut self, of: (u64, Access), read: &Range<u64>, extent: u32) -> Look {
+        let find = |runs: &[Run], has: &dyn Fn(&Run) -> bool| {
+            runs.iter().position(|run| (run.table, run.access) == of && has(run))
+        };
+        if let Some(at) = find(&self.runs, &|run| run.has(read.start)) {
+            let held = self.touch(at).and_then(|run| run.read(read));
+            return held.map_or(Look::Not, Look::Held);
+        }
+        if find(&self.runs, &|run| run.has_ahead(extent)).is_some() {
+            return Look::Ahead;
+        }
+        if let Some(at) = find(&self.runs, &|run| run.way_to(read).is_some()) {
+            self.runs[at].pass_by(read);
+        }
+        Look::Not
     }
 
     /// The run that `read` continues, or a new one.
@@ -232,10 +199,7 @@ impl Runs {
             .filter(|(_, run)| goes_on(run))
             .find_map(|(at, run)| run.way_to(read).map(|way| (at, way)));
         if let Some((at, way)) = found {
-            let run = &mut self.runs[at];
-            if run.way != way {
-                (run.way, run.span) = (way, first_span(access));
-            }
+            self.runs[at].turn(way);
         } else {
             self.begin(table, access, read);
         }
@@ -243,23 +207,19 @@ impl Runs {
         self.touch(at).expect("the place of a run just found or made")
     }
 
+    /// A reader at the beginning of a table has mostly read the one before.
     fn begin(&mut self, table: u64, access: Access, read: &Range<u64>) {
+        self.last_id += 1;
+        let id = RunId(self.last_id);
+        let came_here = |run: &Run| {
+            read.start == 0 && run.table != table && run.access == access && run.is_through()
+        };
+        let before = self.runs.iter().rposition(came_here).map(|at| self.runs.remove(at));
+        let run = before.map(|before| before.moved_on(id, table, read));
         if self.runs.len() >= RUNS_MAX {
             self.runs.remove(0);
         }
-        self.last_id += 1;
-        self.runs.push(Run {
-            id: RunId(self.last_id),
-            table,
-            access,
-            way: Way::Forward,
-            last: read.clone(),
-            span: first_span(access),
-            start: read.start,
-            held: Bytes::new(),
-            ahead: VecDeque::new(),
-            used_at: self.uses,
-        });
+        self.runs.push(run.unwrap_or_else(|| Run::new(id, table, access, read)));
     }
 
     /// Makes a run the one that was used last.
@@ -272,22 +232,18 @@ impl Runs {
     }
 
     /// Each run may hold a window and have another one on its way.
-    fn span_max(&self, access: Access, limits: &Limits) -> u64 {
+    fn most(&self, access: Access, limits: &Limits) -> Most {
         let in_use = |run: &&Run| self.uses - run.used_at < USES_MAX;
         let in_use = self.runs.iter().filter(in_use).count() as u64;
-        let most = match access {
+        let window = match access {
             Access::Merge => limits.merge_bytes_max,
             _ => limits.scan_bytes_max,
         };
-        most.min(limits.memory_max / (2 * in_use.max(1)))
+        Most { window, span: window.min(limits.memory_max / (2 * in_use.max(1))) }
     }
 
     fn memory(&self) -> u64 {
-        let of_run = |run: &Run| {
-            let ahead = run.ahead.iter().map(|ahead| ahead.bytes.end - ahead.bytes.start);
-            run.held.len() as u64 + ahead.sum::<u64>()
-        };
-        self.runs.iter().map(of_run).sum()
+        self.runs.iter().map(Run::memory).sum()
     }
 
     /// Whoever was used last keeps what it has: its reader is about to copy it.
@@ -295,46 +251,6 @@ impl Runs {
         while self.memory() > memory_max && self.runs.len() > 1 {
             self.runs.remove(0);
         }
-    }
-}
-
-impl Run {
-    fn has(&self, offset: u64) -> bool {
-        offset.checked_sub(self.start).is_some_and(|at| at < self.held.len() as u64)
-    }
-
-    /// Which way a read goes on from the last one, if it does.
-    fn way_to(&self, read: &Range<u64>) -> Option<Way> {
-        let is_near = |gap: Option<u64>| gap.is_some_and(|gap| gap <= GAP_BYTES_MAX);
-        if is_near(read.start.checked_sub(self.last.end)) {
-            Some(Way::Forward)
-        } else if is_near(self.last.start.checked_sub(read.end)) {
-            Some(Way::Backward)
-        } else {
-            None
-        }
-    }
-
-    fn grow(&mut self, limits: &Limits) {
-        let (least, most) = match self.access {
-            Access::Merge => (MERGE_BYTES_MIN, limits.merge_bytes_max),
-            _ => (SCAN_BYTES_MIN, limits.scan_bytes_max),
-        };
-        self.span = (2 * self.span).clamp(least.min(most), most);
-    }
-}
-
-fn ahead_max(access: Access) -> usize {
-    match access {
-        Access::Merge => MERGES_AHEAD_MAX,
-        _ => SCANS_AHEAD_MAX,
-    }
-}
-
-fn first_span(access: Access) -> u64 {
-    match access {
-        Access::Merge => MERGE_BYTES_MIN,
-        _ => SCAN_BYTES_FIRST,
     }
 }
 
@@ -353,7 +269,8 @@ mod tests {
             let plan = windows.plan(table, access, &(at..at + 4096), END);
             let len = plan.bytes.end - plan.bytes.start;
             windows.hold(plan.run, plan.bytes.start, Bytes::from(vec![0; len as usize]));
-            while windows.copy(table, access, at, &mut [0; 4096]) > 0 {
+            let copy = |at| windows.copy((table, access), (at, u32::MAX), &mut [0; 4096]);
+            while copy(at) != Near::Not {
                 at += 4096;
             }
             len
@@ -405,18 +322,54 @@ mod tests {
     fn windows_ahead_are_found_by_their_reader_only() {
         let windows = Windows::new(LIMITS);
         let plan = windows.plan(1, Access::Merge, &(0..4096), END);
-        windows.hold(plan.run, 0, Bytes::from(vec![0; 1 << 20]));
-        assert_eq!(windows.next(plan.run, END), Some(1 << 20..3 << 20));
+        assert_eq!(windows.next(plan.run), Some(1 << 20..3 << 20), "while the first is on its way");
         windows.add_ahead(plan.run, Arc::new(Flight::new(16..48)), 1 << 20..3 << 20);
-        assert_eq!(windows.next(plan.run, END), Some(3 << 20..7 << 20));
+        windows.hold(plan.run, 0, Bytes::from(vec![0; 1 << 20]));
+        assert_eq!(windows.next(plan.run), Some(3 << 20..7 << 20));
         windows.add_ahead(plan.run, Arc::new(Flight::new(48..112)), 3 << 20..7 << 20);
-        assert_eq!(windows.next(plan.run, END), None, "two at a time");
+        assert_eq!(windows.next(plan.run), None, "two at a time");
         assert_eq!(windows.memory(), 7 << 20);
         let takes = |table, access, extent| windows.take_ahead(table, access, extent).is_some();
         assert!(!takes(2, Access::Merge, 16) && !takes(1, Access::Scan, 16));
         assert!(!takes(1, Access::Merge, 112));
         assert!(takes(1, Access::Merge, 49) && !takes(1, Access::Merge, 49));
         assert!(!takes(1, Access::Merge, 17), "passed over");
-        assert_eq!(windows.next(plan.run, 1 << 20), None, "there is nothing behind the end");
+        let plan = windows.plan(3, Access::Merge, &(0..4096), 1 << 20);
+        assert_eq!(windows.next(plan.run), None, "there is nothing behind the end");
+    }
+
+    #[test]
+    fn short_scans_have_nothing_on_its_way() {
+        let windows = Windows::new(LIMITS);
+        let ahead = |run| {
+            let more = || windows.next(run).map(|bytes| (Arc::new(Flight::ahead(0..1)), bytes));
+            let lens = std::iter::from_fn(more).map(|(flight, bytes)| {
+                windows.add_ahead(run, flight, bytes.clone());
+                (bytes.end - bytes.start) >> 10
+            });
+            lens.collect::<Vec<_>>()
+        };
+        let plan = |at: u64| windows.plan(1, Access::Scan, &(at..at + 100), END);
+        assert_eq!(ahead(plan(0).run), []);
+        let second = plan(32 << 10);
+        assert_eq!(second.bytes, 32 << 10..96 << 10);
+        assert_eq!(ahead(second.run), [128]);
+        assert!(windows.take_ahead(1, Access::Scan, 0).is_some());
+        assert_eq!(ahead(second.run), [256, 512]);
+    }
+
+    #[test]
+    fn the_next_table_is_read_as_fast_as_the_one_before() {
+        let windows = Windows::new(LIMITS);
+        let first = |table, access, at| run(&windows, table, access, at, 1)[0] >> 10;
+        let begin = END - (3 << 20);
+        run(&windows, 1, Access::Scan, begin, 6);
+        assert_eq!(first(2, Access::Scan, 0), 32, "it has not come to the end");
+        run(&windows, 1, Access::Scan, begin + (2016 << 10), 1);
+        assert_eq!(first(3, Access::Merge, 0), 1 << 10, "another reader");
+        assert_eq!(first(3, Access::Scan, 1 << 20), 32, "a seek");
+        assert_eq!(first(1, Access::Scan, 0), 32, "the same table again");
+        assert_eq!(first(4, Access::Scan, 0), 1 << 10);
+        assert_eq!(first(5, Access::Scan, 0), 32, "one goes on, not two");
     }
 }

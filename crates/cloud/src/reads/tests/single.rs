@@ -135,7 +135,7 @@ fn scans_and_merges_read_ahead() {
     bucket.take();
     scan(&*table, &body, 0, Access::Scan);
     let gets = bucket.take();
-    assert!((17..=21).contains(&gets.len()), "{} gets of a scan", gets.len());
+    assert!((11..=15).contains(&gets.len()), "{} gets of a scan", gets.len());
     assert!(gets.iter().all(|(_, purpose)| *purpose == Purpose::Scan));
     scan(&*table, &body, 0, Access::Merge);
     let gets = bucket.take();

@@ -1,19 +1,19 @@
-//! Threads that get windows while their readers use the ones before. They are started when the first is wanted, and
-//! take what is asked for in order.
+//! Threads that ask a bucket while those who want the answer go on. They are started when the first is wanted, and take what is left
+//! to them in order.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use siltstone::{Lane, Threads};
 
-/// More work than this waits for nobody: its reader will do it.
+/// More work than this waits for nobody: who wants it will do it.
 const WAITING_MAX: usize = 64;
 
-pub(super) type Work = Box<dyn FnOnce() + Send>;
+type Work = Box<dyn FnOnce() + Send>;
 
-/// Where work is left. Cheap to clone; those who have one do not keep the threads.
+/// Where work is left for a [`Crew`]. Cheap to clone; those who have one do not keep the threads.
 #[derive(Clone)]
-pub(super) struct Desk(Arc<Shared>);
+pub struct CrewDesk(Arc<Shared>);
 
 struct Shared {
     threads: Arc<dyn Threads>,
@@ -31,44 +31,58 @@ struct State {
     lanes: Vec<Box<dyn Lane>>,
 }
 
-/// The threads. They end with this value, once they have done what they are at.
-pub(super) struct Crew(Desk);
+/// Threads that wait for a bucket so that others need not. They end with this value, once they have done what they are at; work that
+/// still waits is dropped.
+pub struct Crew(CrewDesk);
 
 impl Crew {
-    pub(super) fn new(threads: Arc<dyn Threads>, lanes_max: usize) -> Self {
+    /// Up to so many threads, of which none is started yet.
+    pub fn new(threads: Arc<dyn Threads>, lanes_max: usize) -> Self {
         let (state, called) = (Mutex::default(), Condvar::new());
-        Crew(Desk(Arc::new(Shared { threads, lanes_max, state, called })))
+        Crew(CrewDesk(Arc::new(Shared { threads, lanes_max, state, called })))
     }
 
-    pub(super) fn desk(&self) -> &Desk {
+    /// Where their work is left.
+    pub fn desk(&self) -> &CrewDesk {
         &self.0
     }
 }
 
-impl Desk {
+impl CrewDesk {
     fn state(&self) -> MutexGuard<'_, State> {
         // Work is done outside; what is inside is whole.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves work. False if nobody will do it; then it is dropped.
-    pub(super) fn leave(&self, work: Work) -> bool {
+    /// Leaves work. False if nobody will do it; then it is dropped. Starts a thread if all are busy and there may be another.
+    pub fn leave(&self, work: Box<dyn FnOnce() + Send>) -> bool {
+        self.offer(work).is_ok()
+    }
+
+    /// Leaves work, or does it at once if nobody else will.
+    pub fn have_done(&self, work: Box<dyn FnOnce() + Send>) {
+        if let Err(work) = self.offer(work) {
+            work();
+        }
+    }
+
+    fn offer(&self, work: Work) -> Result<(), Work> {
         let mut state = self.state();
         if state.is_closed || state.waiting.len() >= WAITING_MAX {
-            return false;
+            return Err(work);
         }
         if state.waiting.len() >= state.idle && state.lanes.len() < self.0.lanes_max {
             let desk = self.clone();
-            let lane = self.0.threads.spawn("read-ahead", Box::new(move || desk.work_off()));
+            let lane = self.0.threads.spawn("bucket", Box::new(move || desk.work_off()));
             // If it cannot be had, those who are here will get to it.
             state.lanes.extend(lane.ok());
         }
         if state.lanes.is_empty() {
-            return false;
+            return Err(work);
         }
         state.waiting.push_back(work);
         self.0.called.notify_one();
-        true
+        Ok(())
     }
 
     /// What a lane does.
@@ -135,5 +149,8 @@ mod tests {
     fn nobody_does_it_where_there_are_no_threads() {
         let crew = Crew::new(Env::memory().threads, 0);
         assert!(!crew.desk().leave(Box::new(|| ())));
+        let (sender, receiver) = mpsc::channel();
+        crew.desk().have_done(Box::new(move || sender.send(()).unwrap()));
+        receiver.try_recv().unwrap();
     }
 }
