@@ -98,6 +98,7 @@ impl Crew {
     /// A worker on a bucket, which ends with what is returned.
     pub(crate) fn hire(&self, hand: Hand<'_>, bucket: Arc<dyn Bucket>) -> Result<Worker> {
         let runner = BucketRunner::new(bucket, JobTools::default());
+        let runner = runner.with_threads(Env::posix().threads);
         let known = runner.capabilities();
         let name = WorkerId::new(hand.name).map_err(wrong)?;
         let config = WorkerConfig::new(name, hand.slots, known, hand.seed);

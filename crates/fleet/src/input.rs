@@ -1,16 +1,20 @@
-//! An input in a bucket: its end is read first, and once; the rest by ranges that reach far ahead, since a merge reads a
-//! table from its beginning to its end.
+//! An input in a bucket: its end is read first, and once; the rest by windows, since a merge reads a table from its beginning to its
+//! end. Where there is a crew, the next window is on its way while one is merged, and so is the beginning of tables that come next.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use siltstone::{Error, ErrorKind, RandomAccessFile, Result};
-use siltstone_cloud::{Bucket, BucketError, Call, Failure, Part, Purpose};
+use siltstone_cloud::{Bucket, BucketError, Call, CrewDesk, Failure, Part, Purpose};
 
 /// Footer, index, and mostly the filter of a table are within this.
 const TAIL_BYTES: u64 = 64 << 10;
+/// A table up to this size is read whole: a second request would take longer than its bytes.
+const WHOLE_BYTES: u64 = 1 << 20;
 
 /// What a job has cost at the bucket. Counters, which order nothing.
 #[derive(Debug, Default)]
@@ -25,14 +29,25 @@ impl Meter {
     }
 }
 
+/// A job's way to its bucket.
+pub(crate) struct Counter {
+    pub(crate) bucket: Arc<dyn Bucket>,
+    pub(crate) meter: Meter,
+    /// Who asks while the job goes on; without, it asks itself and waits.
+    pub(crate) crew: Option<CrewDesk>,
+}
+
 pub(crate) struct BucketFile {
-    bucket: Arc<dyn Bucket>,
-    meter: Arc<Meter>,
+    counter: Arc<Counter>,
+    object: Arc<Object>,
+    ahead_bytes: u64,
+    windows: Mutex<Windows>,
+}
+
+struct Object {
     name: String,
     path: PathBuf,
     bytes: u64,
-    ahead_bytes: u64,
-    windows: Mutex<Windows>,
 }
 
 #[derive(Default)]
@@ -40,6 +55,7 @@ struct Windows {
     tail: Option<Window>,
     /// Where the reader is.
     near: Option<Window>,
+    flights: Vec<Flight>,
 }
 
 struct Window {
@@ -47,79 +63,169 @@ struct Window {
     body: Bytes,
 }
 
+/// A window on its way.
+struct Flight {
+    bytes: Range<u64>,
+    answer: Receiver<Result<Window>>,
+}
+
 impl Window {
-    fn holds(&self, offset: u64, len: usize) -> Option<&[u8]> {
-        let from = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
-        self.body.get(from..from.checked_add(len)?)
+    fn end(&self) -> u64 {
+        self.offset + self.body.len() as u64
+    }
+
+    /// Copies what it has from `offset` on.
+    fn copy(&self, offset: u64, buf: &mut [u8]) -> usize {
+        let from = offset.checked_sub(self.offset).and_then(|from| usize::try_from(from).ok());
+        let rest = from.and_then(|from| self.body.get(from..)).unwrap_or_default();
+        let len = rest.len().min(buf.len());
+        buf[..len].copy_from_slice(&rest[..len]);
+        len
+    }
+}
+
+impl Windows {
+    fn copy(&self, offset: u64, buf: &mut [u8]) -> usize {
+        let known = [&self.near, &self.tail].into_iter().flatten();
+        known.map(|window| window.copy(offset, buf)).find(|copied| *copied > 0).unwrap_or(0)
+    }
+
+    /// The flight that brings the byte at `offset`.
+    fn take_flight(&mut self, offset: u64) -> Option<Flight> {
+        let at = self.flights.iter().position(|flight| flight.bytes.contains(&offset))?;
+        Some(self.flights.swap_remove(at))
+    }
+}
+
+impl Object {
+    /// Where its end begins, if that is read by itself.
+    fn tail_at(&self) -> u64 {
+        if self.bytes <= WHOLE_BYTES { self.bytes } else { self.bytes - TAIL_BYTES }
+    }
+}
+
+impl Counter {
+    fn fetch(&self, object: &Object, bytes: &Range<u64>) -> Result<Window> {
+        self.meter.count_request();
+        let (offset, len) = (bytes.start, bytes.end - bytes.start);
+        let part = Part::Range { offset, len };
+        let got = self.bucket.get(&object.name, part, Call::new(Purpose::CompactIn));
+        let got = got.map_err(|error| to_error(&error))?;
+        self.meter.bytes_read.fetch_add(got.body.len() as u64, Ordering::Relaxed);
+        if got.bytes != object.bytes || got.offset != offset {
+            let message = format!("object has {} bytes, and should {}", got.bytes, object.bytes);
+            return Err(Error::corruption(message).in_file(&object.path));
+        }
+        Ok(Window { offset, body: got.body })
+    }
+
+    /// None if nobody is there to fetch it.
+    fn send_for(self: &Arc<Self>, object: &Arc<Object>, bytes: Range<u64>) -> Option<Flight> {
+        let (sender, answer) = sync_channel(1);
+        let (counter, object, wanted) = (Arc::clone(self), Arc::clone(object), bytes.clone());
+        let fetch = move || {
+            // Nobody may wait for it any more.
+            let _ = sender.send(counter.fetch(&object, &wanted));
+        };
+        self.crew.as_ref()?.leave(Box::new(fetch)).then_some(Flight { bytes, answer })
     }
 }
 
 impl BucketFile {
     /// An object that is to have so many bytes. It is not looked at yet.
     pub(crate) fn new(
-        bucket: &Arc<dyn Bucket>,
-        meter: &Arc<Meter>,
+        counter: &Arc<Counter>,
         (name, bytes): (&str, u64),
         ahead_bytes: u64,
     ) -> Self {
         BucketFile {
-            bucket: Arc::clone(bucket),
-            meter: Arc::clone(meter),
-            name: name.to_owned(),
-            path: name.into(),
-            bytes,
+            counter: Arc::clone(counter),
+            object: Arc::new(Object { name: name.to_owned(), path: name.into(), bytes }),
             ahead_bytes,
             windows: Mutex::default(),
         }
     }
 
-    fn fetch(&self, offset: u64, len: u64) -> Result<Window> {
-        self.meter.count_request();
-        let part = Part::Range { offset, len };
-        let object = self.bucket.get(&self.name, part, Call::new(Purpose::CompactIn));
-        let object = object.map_err(|error| to_error(&error))?;
-        self.meter.bytes_read.fetch_add(object.body.len() as u64, Ordering::Relaxed);
-        if object.bytes != self.bytes || object.offset != offset {
-            let message = format!("object has {} bytes, and should {}", object.bytes, self.bytes);
-            return Err(Error::corruption(message).in_file(&self.path));
+    /// It will be opened soon, and mostly be read from its beginning on: sends for what is needed first.
+    pub(crate) fn expect(&self, from_its_beginning: bool) {
+        let mut windows = self.windows();
+        let (bytes, tail_at) = (self.object.bytes, self.object.tail_at());
+        let first = 0..self.ahead_bytes.min(tail_at);
+        let (end, first) = match tail_at == bytes {
+            true => (0..bytes, None),
+            false => (tail_at..bytes, from_its_beginning.then_some(first)),
+        };
+        let wanted = [Some(end), first].into_iter().flatten();
+        let sent = wanted.filter_map(|bytes| self.counter.send_for(&self.object, bytes));
+        windows.flights.extend(sent);
+    }
+
+    fn windows(&self) -> MutexGuard<'_, Windows> {
+        // Windows are changed in single steps.
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the window that begins with or holds the byte at `offset`.
+    fn bring(&self, windows: &mut Windows, offset: u64, len: u64) -> Result<()> {
+        let on_its_way = windows.take_flight(offset).and_then(|flight| flight.answer.recv().ok());
+        let window = match on_its_way {
+            // What failed ahead is tried again by who needs it.
+            Some(Ok(window)) => window,
+            _ => self.counter.fetch(&self.object, &self.window_at(offset, len))?,
+        };
+        let (end, tail_at) = (window.end(), self.object.tail_at());
+        if window.offset >= tail_at {
+            windows.tail = Some(window);
+            return Ok(());
         }
-        Ok(Window { offset, body: object.body })
+        windows.near = Some(window);
+        let is_next = |flight: &Flight| flight.bytes.start < tail_at;
+        if end < tail_at && !windows.flights.iter().any(is_next) {
+            let next = end..tail_at.min(end + self.ahead_bytes);
+            windows.flights.extend(self.counter.send_for(&self.object, next));
+        }
+        Ok(())
+    }
+
+    fn window_at(&self, offset: u64, len: u64) -> Range<u64> {
+        let (bytes, tail_at) = (self.object.bytes, self.object.tail_at());
+        match tail_at == bytes {
+            true => 0..bytes,
+            false if offset >= tail_at => tail_at..bytes,
+            false => offset..tail_at.min(offset + self.ahead_bytes.max(len)),
+        }
     }
 }
 
 impl RandomAccessFile for BucketFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        let rest = self.bytes.saturating_sub(offset);
+        let rest = self.object.bytes.saturating_sub(offset);
         let len = usize::try_from(rest).map_or(buf.len(), |rest| rest.min(buf.len()));
-        if len == 0 {
-            return Ok(0);
-        }
         // Held while the bucket answers: one iterator reads a table.
-        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        let Windows { tail, near } = &mut *windows;
-        let known =
-            [&*near, &*tail].into_iter().flatten().find_map(|window| window.holds(offset, len));
-        if let Some(known) = known {
-            buf[..len].copy_from_slice(known);
-            return Ok(len);
+        let mut windows = self.windows();
+        let mut filled = 0;
+        while filled < len {
+            let (at, buf) = (offset + filled as u64, &mut buf[filled..len]);
+            let mut copied = windows.copy(at, buf);
+            if copied == 0 {
+                self.bring(&mut windows, at, buf.len() as u64)?;
+                copied = windows.copy(at, buf);
+            }
+            if copied == 0 {
+                let error = Error::new(ErrorKind::Io, "the answer is too short");
+                return Err(error.at(at).in_file(&self.object.path));
+            }
+            filled += copied;
         }
-        let tail_at = self.bytes.saturating_sub(TAIL_BYTES);
-        let (window, fetched) = match tail.is_none() && offset >= tail_at {
-            true => (tail, self.fetch(tail_at, self.bytes - tail_at)?),
-            false => (near, self.fetch(offset, self.ahead_bytes.max(len as u64).min(rest))?),
-        };
-        let window = window.insert(fetched);
-        let short = || Error::new(ErrorKind::Io, "the answer is too short").in_file(&self.path);
-        buf[..len].copy_from_slice(window.holds(offset, len).ok_or_else(short)?);
         Ok(len)
     }
 
     fn len(&self) -> u64 {
-        self.bytes
+        self.object.bytes
     }
 
     fn path(&self) -> &Path {
-        &self.path
+        &self.object.path
     }
 }
 
@@ -135,9 +241,12 @@ pub(crate) fn to_error(error: &BucketError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use siltstone_cloud::{Condition, MemoryBucket};
+    use siltstone::Env;
+    use siltstone_cloud::{Condition, Crew, MemoryBucket};
 
     use super::*;
+
+    const MIB: usize = 1 << 20;
 
     fn object(bytes: usize) -> (Vec<u8>, Arc<dyn Bucket>) {
         let body: Vec<u8> = (0..bytes).map(|at| (at / 7) as u8).collect();
@@ -147,39 +256,82 @@ mod tests {
         (body, bucket)
     }
 
+    fn counter(bucket: &Arc<dyn Bucket>, crew: Option<&Crew>) -> Arc<Counter> {
+        let (bucket, crew) = (Arc::clone(bucket), crew.map(|crew| crew.desk().clone()));
+        Arc::new(Counter { bucket, meter: Meter::default(), crew })
+    }
+
+    fn check(file: &BucketFile, body: &[u8], offset: usize, len: usize) {
+        let mut buf = vec![0; len];
+        let count = file.read_at(&mut buf, offset as u64).unwrap();
+        assert_eq!(count, len.min(body.len().saturating_sub(offset)));
+        assert_eq!(buf[..count], body[offset.min(body.len())..][..count]);
+    }
+
     #[test]
     fn a_table_is_read_in_few_requests_and_right() {
-        let (body, bucket) = object(1 << 20);
-        let meter = Arc::new(Meter::default());
-        let file = BucketFile::new(&bucket, &meter, ("t", 1 << 20), 256 << 10);
-        let read = |offset: usize, len: usize| {
-            let mut buf = vec![0; len];
-            let count = file.read_at(&mut buf, offset as u64).unwrap();
-            assert_eq!(buf[..count], body[offset.min(body.len())..][..count]);
-            count
-        };
+        let (body, bucket) = object(2 * MIB);
+        let counter = counter(&bucket, None);
+        let requests = || counter.meter.requests.load(Ordering::Relaxed);
+        let file = BucketFile::new(&counter, ("t", 2 << 20), 256 << 10);
         let end = body.len();
-        assert_eq!(
-            (read(end - 48, 48), read(end - 5_000, 4_000), read(end - 48, 100)),
-            (48, 4_000, 48)
-        );
-        assert_eq!(meter.requests.load(Ordering::Relaxed), 1, "the tail, once");
-        (0..end - (64 << 10)).step_by(4_096).for_each(|at| assert_eq!(read(at, 4_096), 4_096));
-        assert_eq!(meter.requests.load(Ordering::Relaxed), 5);
-        assert_eq!((read(end, 10), read(end + 5, 10)), (0, 0));
-        assert_eq!(read(0, end), end, "larger than any window");
+        for (offset, len) in [(end - 48, 48), (end - 5_000, 4_000), (end - 48, 100)] {
+            check(&file, &body, offset, len);
+        }
+        assert_eq!(requests(), 1, "the tail, once");
+        // No window ends where a block does.
+        (0..end).step_by(4_100).for_each(|at| check(&file, &body, at, 4_100));
+        assert_eq!(requests(), 9);
+        check(&file, &body, end, 10);
+        check(&file, &body, end + 5, 10);
+        check(&file, &body, 0, end);
+        check(&file, &body, 1_000_000, 10);
+        check(&file, &body, 10, 10);
+    }
+
+    #[test]
+    fn a_small_table_is_one_request() {
+        let (body, bucket) = object(MIB);
+        let counter = counter(&bucket, None);
+        let file = BucketFile::new(&counter, ("t", 1 << 20), 256 << 10);
+        check(&file, &body, MIB - 48, 48);
+        (0..MIB).step_by(4_100).for_each(|at| check(&file, &body, at, 4_100));
+        assert_eq!(counter.meter.requests.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn what_comes_next_is_on_its_way() {
+        let crew = Crew::new(Env::memory().threads, 2);
+        for (bytes, from_its_beginning, sent, all) in
+            [(2 * MIB, true, 2, 9), (2 * MIB, false, 1, 9), (MIB / 2, true, 1, 1)]
+        {
+            let (body, bucket) = object(bytes);
+            let counter = counter(&bucket, Some(&crew));
+            let file = BucketFile::new(&counter, ("t", bytes as u64), 256 << 10);
+            file.expect(from_its_beginning);
+            assert_eq!(file.windows().flights.len(), sent);
+            check(&file, &body, bytes - 48, 48);
+            (0..bytes).step_by(4_100).for_each(|at| check(&file, &body, at, 4_100));
+            assert_eq!(counter.meter.requests.load(Ordering::Relaxed), all);
+            assert_eq!(counter.meter.bytes_read.load(Ordering::Relaxed), bytes as u64);
+            assert!(file.windows().flights.is_empty());
+        }
     }
 
     #[test]
     fn what_is_missing_or_of_another_size_is_told() {
         let (_, bucket) = object(1_000);
-        let meter = Arc::new(Meter::default());
-        let read = |name, bytes| {
-            let file = BucketFile::new(&bucket, &meter, (name, bytes), 100);
-            file.read_at(&mut [0; 10], 0).unwrap_err().kind()
-        };
-        assert_eq!(read("none", 1_000), ErrorKind::NotFound);
-        assert_eq!(read("t", 1_001), ErrorKind::Corruption);
-        assert_eq!(read("t", 999), ErrorKind::Corruption);
+        let crew = Crew::new(Env::memory().threads, 2);
+        for crew in [None, Some(&crew)] {
+            let counter = counter(&bucket, crew);
+            let read = |name, bytes| {
+                let file = BucketFile::new(&counter, (name, bytes), 100);
+                file.expect(true);
+                file.read_at(&mut [0; 10], 0).unwrap_err().kind()
+            };
+            assert_eq!(read("none", 1_000), ErrorKind::NotFound);
+            assert_eq!(read("t", 1_001), ErrorKind::Corruption);
+            assert_eq!(read("t", 999), ErrorKind::Corruption);
+        }
     }
 }

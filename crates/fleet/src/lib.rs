@@ -13,6 +13,7 @@
 
 mod cloud;
 mod convert;
+mod desk;
 mod fleet;
 mod input;
 mod job;

@@ -1,40 +1,43 @@
 //! What a worker does with a job: the engine's merge, from a bucket into it.
 
-use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use siltstone::service::{JobInput, JobTable, JobTools, JobWatch, Resume, Workplace, run_job};
+use siltstone::service::{JobTable, JobTools, JobWatch, Resume, Workplace, run_job};
 use siltstone::{
     BloomFilter, BytewiseComparator, Comparator, Compression, Error, ErrorKind, FilterPolicy,
-    RandomAccessFile, Result, WritableFile,
+    Result, Threads,
 };
-use siltstone_cloud::Bucket;
+use siltstone_cloud::{Bucket, Crew};
 use siltstone_remote::{
-    Attempt, Capabilities, Costs, FailureCode, JobFailure, JobResult, JobRunner, JobSpec,
-    ObjectName, OutputTable, RunContext,
+    Capabilities, Costs, FailureCode, JobFailure, JobResult, JobRunner, JobSpec, OutputTable,
+    RunContext,
 };
 
 use crate::convert;
-use crate::input::{BucketFile, Meter};
-use crate::output::{Upload, Uploads};
+use crate::desk::Desk;
+use crate::output::Sent;
 
-/// A job's inputs share so much memory to read ahead in; each has some.
-const AHEAD_BYTES: u64 = 64 << 20;
-const AHEAD_BYTES_MIN: u64 = 256 << 10;
-const AHEAD_BYTES_MAX: u64 = 8 << 20;
+/// Requests that a worker has on their way ahead of its merges.
+const CREW: usize = 16;
 
-/// Runs jobs on the tables of a bucket. Holds one output in memory, and up to 64 MiB of inputs, for each job.
+/// Runs jobs on the tables of a bucket. For each job it holds up to 64 MiB of inputs in memory, and an output, or two if there are threads.
 pub struct BucketRunner {
     bucket: Arc<dyn Bucket>,
     tools: JobTools,
+    crew: Option<Crew>,
 }
 
 impl BucketRunner {
     /// A runner on a bucket in which names are what specs say. `tools` are the comparators and filter policies that databases
     /// use beyond the built-in ones.
     pub fn new(bucket: Arc<dyn Bucket>, tools: JobTools) -> Self {
-        BucketRunner { bucket, tools }
+        BucketRunner { bucket, tools, crew: None }
+    }
+
+    /// Has up to 16 threads ask the bucket for what jobs read next, and put what they have finished, while they go on.
+    #[must_use]
+    pub fn with_threads(self, threads: Arc<dyn Threads>) -> Self {
+        BucketRunner { crew: Some(Crew::new(threads, CREW)), ..self }
     }
 
     /// What a worker with this runner may be given.
@@ -59,17 +62,12 @@ impl JobRunner for BucketRunner {
     ) -> std::result::Result<JobResult, JobFailure> {
         let unsupported = |why: String| JobFailure::new(FailureCode::Unsupported, why);
         let job = convert::to_engine(spec).map_err(unsupported)?;
-        let desk = Arc::new(Desk {
-            bucket: Arc::clone(&self.bucket),
-            names: spec.inputs.iter().map(|input| (input.number, input.name.clone())).collect(),
-            ahead_bytes: ahead(spec.inputs.len()),
-            place: spec.place.clone(),
-            attempt: context.id().attempt,
-            meter: Arc::default(),
-            uploads: Arc::default(),
-        });
-        let outputs = Mutex::new(context.resumed().to_vec());
-        let watch = Watch { context, desk: &desk, outputs: &outputs };
+        let crew = self.crew.as_ref().map(|crew| crew.desk().clone());
+        let is_resumed = !context.resumed().is_empty();
+        let desk = Desk::new((&self.bucket, crew), (spec, &job), context.id().attempt);
+        let desk = Arc::new(desk);
+        desk.begin(is_resumed);
+        let watch = Watch::new(context, &desk);
         let last = context.resumed().last();
         let resume = last.map(|last| Resume {
             tables: context.resumed().len(),
@@ -77,8 +75,8 @@ impl JobRunner for BucketRunner {
         });
         let place: Arc<dyn Workplace> = Arc::clone(&desk) as _;
         let ran = run_job(&job, &self.tools, &place, &watch, resume);
-        let costs = ran.map_err(|error| failure(&error))?;
-        let outputs = outputs.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (outputs, told) = watch.end();
+        let costs = told.and(ran).map_err(|error| failure(&error))?;
         let costs = Costs {
             bytes_written: costs.bytes_written,
             entries_dropped: costs.entries_dropped,
@@ -88,75 +86,67 @@ impl JobRunner for BucketRunner {
     }
 }
 
-fn ahead(inputs: usize) -> u64 {
-    (AHEAD_BYTES / (inputs as u64).max(1)).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX)
-}
-
-/// One attempt's place in the bucket.
-struct Desk {
-    bucket: Arc<dyn Bucket>,
-    names: HashMap<u64, ObjectName>,
-    ahead_bytes: u64,
-    place: ObjectName,
-    attempt: Attempt,
-    meter: Arc<Meter>,
-    uploads: Arc<Uploads>,
-}
-
-impl Desk {
-    fn output_name(&self, ordinal: usize) -> ObjectName {
-        ObjectName::output(&self.place, self.attempt, ordinal)
-    }
-
-    fn costs(&self) -> Costs {
-        Costs {
-            bytes_read: self.meter.bytes_read.load(Ordering::Relaxed),
-            requests: self.meter.requests.load(Ordering::Relaxed),
-            ..Costs::default()
-        }
-    }
-}
-
-impl Workplace for Desk {
-    fn open(&self, input: &JobInput) -> Result<Arc<dyn RandomAccessFile>> {
-        let unknown = || Error::invalid_argument(format!("{} is no input", input.number));
-        let name = self.names.get(&input.number.0).ok_or_else(unknown)?;
-        let object = (name.as_str(), input.bytes);
-        Ok(Arc::new(BucketFile::new(&self.bucket, &self.meter, object, self.ahead_bytes)))
-    }
-
-    fn create(&self, ordinal: usize) -> Result<Box<dyn WritableFile>> {
-        Ok(Box::new(Upload {
-            bucket: Arc::clone(&self.bucket),
-            meter: Arc::clone(&self.meter),
-            uploads: Arc::clone(&self.uploads),
-            ordinal,
-            name: self.output_name(ordinal).to_string(),
-            body: Vec::new(),
-        }))
-    }
-}
-
+/// Tells the broker of tables, each once it is durable.
 struct Watch<'a> {
     context: &'a RunContext,
     desk: &'a Desk,
-    outputs: &'a Mutex<Vec<OutputTable>>,
+    // The merge's thread only; the seam asks for more.
+    told: Mutex<Told>,
 }
 
-impl JobWatch for Watch<'_> {
-    fn finished(&self, ordinal: usize, table: JobTable) -> Result<()> {
-        let crc32c =
-            self.desk.uploads.take(ordinal).expect("tables are synced before they are finished");
-        let output = convert::output(self.desk.output_name(ordinal), crc32c, &table);
+struct Told {
+    outputs: Vec<OutputTable>,
+    on_its_way: Option<(Sent, usize, JobTable)>,
+    /// Why the job ends early.
+    failed: Option<Error>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(context: &'a RunContext, desk: &'a Desk) -> Self {
+        let outputs = context.resumed().to_vec();
+        let told = Mutex::new(Told { outputs, on_its_way: None, failed: None });
+        Watch { context, desk, told }
+    }
+
+    /// Tells of the table that is on its way, if its outcome is known. `wait` says how it comes to be.
+    fn settle(&self, wait: impl FnOnce(&Sent) -> Option<Result<u32>>) -> Result<()> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(outcome) = told.on_its_way.as_ref().and_then(|(sent, ..)| wait(sent)) else {
+            return Ok(());
+        };
+        let Some((_, ordinal, table)) = told.on_its_way.take() else { return Ok(()) };
+        let output = convert::output(self.desk.output_name(ordinal), outcome?, &table);
         // A key may be longer than a message takes.
         let output = output.map_err(Error::invalid_argument)?;
-        self.outputs.lock().unwrap_or_else(PoisonError::into_inner).push(output.clone());
+        told.outputs.push(output.clone());
         let costs = Costs { bytes_written: table.bytes, ..self.desk.costs() };
         let heard = self.context.finished(output, costs);
         heard.map_err(|failure| Error::new(ErrorKind::Closed, failure.message))
     }
 
+    /// All outputs; an error if the last of them has not come to the bucket, or the job ended because of one.
+    fn end(self) -> (Vec<OutputTable>, Result<()>) {
+        let settled = self.settle(|sent| Some(sent.wait()));
+        let told = self.told.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (told.outputs, told.failed.map_or(settled, Err))
+    }
+}
+
+impl JobWatch for Watch<'_> {
+    /// It is complete; the one before is durable now.
+    fn finished(&self, ordinal: usize, table: JobTable) -> Result<()> {
+        self.settle(|sent| Some(sent.wait()))?;
+        let sent = self.desk.send_output();
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.on_its_way = Some((sent, ordinal, table));
+        Ok(())
+    }
+
     fn goes_on(&self) -> bool {
+        if let Err(error) = self.settle(Sent::poll) {
+            self.told.lock().unwrap_or_else(PoisonError::into_inner).failed = Some(error);
+            return false;
+        }
         self.context.check().is_ok()
     }
 }

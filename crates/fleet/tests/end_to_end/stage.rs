@@ -36,6 +36,7 @@ pub(crate) fn start_broker(term: u32, again: Option<SocketAddr>) -> Broker {
 
 pub(crate) fn start_worker(name: &str, seed: u64, broker: SocketAddr, depot: &Depot) -> Worker {
     let runner = BucketRunner::new(Arc::clone(&depot.bucket) as _, JobTools::default());
+    let runner = runner.with_threads(Env::posix().threads);
     let known = runner.capabilities();
     let config = WorkerConfig::new(WorkerId::new(name).unwrap(), 2, known, seed);
     start_running(config, broker, Arc::new(runner))

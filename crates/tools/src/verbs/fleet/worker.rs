@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use siltstone::Env;
 use siltstone::service::JobTools;
 use siltstone_cloud::BucketError;
 use siltstone_fleet::BucketRunner;
@@ -56,6 +57,7 @@ pub(crate) fn run(args: &WorkerArgs, context: &Context) -> Outcome {
     let bucket = S3Bucket::open(&args.bucket, Options::default()).map_err(|error| wrong(&error))?;
     let bucket = Arc::new(bucket);
     let runner = BucketRunner::new(Arc::clone(&bucket) as _, JobTools::default());
+    let runner = runner.with_threads(Env::posix().threads);
     // In containers all processes have the same number.
     let own = || format!("{}-{}", host(), std::process::id());
     let name = args.name.clone().unwrap_or_else(own);

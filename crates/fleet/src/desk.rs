@@ -1,0 +1,155 @@
+//! Where one attempt at a job reads and writes: its inputs and outputs in the bucket.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use siltstone::service::{JobInput, Workplace};
+use siltstone::{Error, RandomAccessFile, Result, Slot, WritableFile};
+use siltstone_cloud::{Bucket, CrewDesk};
+use siltstone_remote::{Attempt, Costs, JobSpec, ObjectName};
+
+use crate::input::{BucketFile, Counter, Meter};
+use crate::output::{Draft, Outbox, Sent};
+
+/// A job's inputs share so much memory to read ahead in; each has some, and the same again on its way.
+const AHEAD_BYTES: u64 = 32 << 20;
+const AHEAD_BYTES_MIN: u64 = 256 << 10;
+const AHEAD_BYTES_MAX: u64 = 8 << 20;
+/// So many inputs are on their way before they are opened.
+const EXPECTED_MAX: usize = 8;
+
+pub(crate) struct Desk {
+    counter: Arc<Counter>,
+    /// In the order in which the merge opens those of a slot.
+    inputs: Vec<Input>,
+    expected: Mutex<Expected>,
+    ahead_bytes: u64,
+    /// Whether the merge begins at the beginning of all inputs.
+    is_whole: bool,
+    place: ObjectName,
+    attempt: Attempt,
+    outbox: Arc<Outbox>,
+}
+
+/// Inputs that will be opened soon.
+#[derive(Default)]
+struct Expected {
+    files: HashMap<u64, Arc<BucketFile>>,
+    /// They and all that were, or are opened.
+    known: HashSet<u64>,
+}
+
+struct Input {
+    number: u64,
+    slot: Slot,
+    name: ObjectName,
+    bytes: u64,
+}
+
+impl Desk {
+    pub(crate) fn new(
+        (bucket, crew): (&Arc<dyn Bucket>, Option<CrewDesk>),
+        (spec, job): (&JobSpec, &siltstone::service::JobSpec),
+        attempt: Attempt,
+    ) -> Self {
+        let inputs = spec.inputs.iter().zip(&job.inputs).map(|(named, input)| Input {
+            number: named.number,
+            slot: input.slot,
+            name: named.name.clone(),
+            bytes: input.bytes,
+        });
+        Desk {
+            counter: Arc::new(Counter {
+                bucket: Arc::clone(bucket),
+                meter: Meter::default(),
+                crew,
+            }),
+            inputs: inputs.collect(),
+            expected: Mutex::default(),
+            ahead_bytes: ahead(spec.inputs.len()),
+            is_whole: job.part.from.is_none(),
+            place: spec.place.clone(),
+            attempt,
+            outbox: Arc::default(),
+        }
+    }
+
+    /// Sends for the first inputs of each slot.
+    pub(crate) fn begin(&self, is_resumed: bool) {
+        for (nth, input) in self.inputs.iter().enumerate() {
+            let before = nth.checked_sub(1).map(|before| self.inputs[before].slot);
+            if before != Some(input.slot) {
+                self.expect_from(nth, input.slot, self.is_whole && !is_resumed);
+            }
+        }
+    }
+
+    /// Sends for inputs of a slot from one on, as far as there is room.
+    fn expect_from(&self, nth: usize, slot: Slot, from_their_beginning: bool) {
+        let mut expected = self.expected();
+        for input in self.inputs.iter().skip(nth).take_while(|input| input.slot == slot) {
+            if expected.files.len() >= EXPECTED_MAX {
+                return;
+            }
+            if expected.known.insert(input.number) {
+                let file = self.file(input);
+                file.expect(from_their_beginning);
+                expected.files.insert(input.number, file);
+            }
+        }
+    }
+
+    fn file(&self, input: &Input) -> Arc<BucketFile> {
+        let object = (input.name.as_str(), input.bytes);
+        Arc::new(BucketFile::new(&self.counter, object, self.ahead_bytes))
+    }
+
+    fn expected(&self) -> MutexGuard<'_, Expected> {
+        // Entries come and go whole.
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn output_name(&self, ordinal: usize) -> ObjectName {
+        ObjectName::output(&self.place, self.attempt, ordinal)
+    }
+
+    /// The output that is complete goes to the bucket.
+    pub(crate) fn send_output(&self) -> Sent {
+        self.outbox.send(&self.counter)
+    }
+
+    pub(crate) fn costs(&self) -> Costs {
+        let meter = &self.counter.meter;
+        Costs {
+            bytes_read: meter.bytes_read.load(Ordering::Relaxed),
+            requests: meter.requests.load(Ordering::Relaxed),
+            ..Costs::default()
+        }
+    }
+}
+
+fn ahead(inputs: usize) -> u64 {
+    (AHEAD_BYTES / (inputs as u64).max(1)).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX)
+}
+
+impl Workplace for Desk {
+    fn open(&self, input: &JobInput) -> Result<Arc<dyn RandomAccessFile>> {
+        let unknown = || Error::invalid_argument(format!("{} is no input", input.number));
+        let is_it = |known: &Input| known.number == input.number.0;
+        let nth = self.inputs.iter().position(is_it).ok_or_else(unknown)?;
+        let expected = {
+            let mut expected = self.expected();
+            expected.known.insert(input.number.0);
+            expected.files.remove(&input.number.0)
+        };
+        // A merge opens the next table of a slot at the end of one, and goes on at its beginning.
+        self.expect_from(nth + 1, self.inputs[nth].slot, true);
+        Ok(expected.unwrap_or_else(|| self.file(&self.inputs[nth])))
+    }
+
+    fn create(&self, ordinal: usize) -> Result<Box<dyn WritableFile>> {
+        let (outbox, name) = (Arc::clone(&self.outbox), self.output_name(ordinal).to_string());
+        Ok(Box::new(Draft { outbox, name, body: Vec::new() }))
+    }
+}
