@@ -106,6 +106,38 @@ fn a_sparse_update_does_not_rewrite_the_level_below_at_once() {
     assert_eq!(contents(&db).len(), 2_002);
 }
 
+/// Whatever levels it lies in.
+#[test]
+fn a_small_range_is_written_once() {
+    let world = World::new();
+    let db = world.open_with(|options| {
+        options.compression = Compression::None;
+        options.write_buffer_size = 16 << 10;
+        options.max_file_size = 8 << 10;
+        options.level1_bytes = 32 << 10;
+        options.level_growth = 3;
+    });
+    let put = |round: u32| {
+        for number in 0..2_000_u32 {
+            let key = number.wrapping_mul(2_654_435_761) % 2_000;
+            db.put(format!("{key:04}"), format!("{round}").repeat(100)).unwrap();
+        }
+    };
+    (1..4).for_each(put);
+    work_off(&db);
+    put(4);
+    db.flush().unwrap();
+    assert!(db.levels().len() >= 4, "{}", files_per_level(&db));
+    let before = db.metrics();
+    db.compact_range(None, None).unwrap();
+    let written = db.metrics().compaction_bytes_written - before.compaction_bytes_written;
+    let levels = db.levels();
+    let left: u64 = levels.iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum();
+    assert_eq!((levels.len(), written), (1, left), "{}", files_per_level(&db));
+    assert_eq!(db.metrics().merges, before.merges + 1);
+    assert!(contents(&db).values().all(|value| value.starts_with('4')));
+}
+
 /// LevelDB's `HiddenValuesAreRemoved`.
 #[test]
 fn overwritten_values_go() {

@@ -101,12 +101,12 @@ fn tables_that_others_have_made_are_the_databases() {
             let options = Options { background, compaction, ..options(&store, &desk) };
             drop(desk);
             let db = Db::open("db", options.clone()).unwrap();
-            fill(&db, 0..20_000);
+            fill(&db, 0..30_000);
             db.wait_for_background().unwrap();
-            check(&db, 20_000);
-            fill(&db, 20_000..30_000);
-            db.compact_range(None, None).unwrap();
             check(&db, 30_000);
+            fill(&db, 30_000..40_000);
+            db.compact_range(None, None).unwrap();
+            check(&db, 40_000);
             let metrics = db.metrics();
             assert!(metrics.merges > 20 && metrics.merges_away == metrics.merges, "{metrics:?}");
             assert_eq!((metrics.merges_come_home, metrics.background_errors), (0, 0));
@@ -119,7 +119,7 @@ fn tables_that_others_have_made_are_the_databases() {
             assert_eq!(store.creations.lock().unwrap().len() as u64, flushes, "nothing else is");
             db.close().unwrap();
             let db = Db::open("db", options).unwrap();
-            check(&db, 30_000);
+            check(&db, 40_000);
             drop(db);
             worker.join().unwrap();
         }
@@ -323,13 +323,13 @@ fn what_cannot_be_adopted_or_is_let_go_of_runs_at_home() {
             let compaction_service = Some(service);
             let options = Options { background, compaction_service, ..options(&store, &desk) };
             let db = Db::open("db", options).unwrap();
-            fill(&db, 0..6_000);
+            fill(&db, 0..12_000);
             db.wait_for_background().unwrap();
             db.compact_range(None, None).unwrap();
             let metrics = db.metrics();
             assert!(metrics.merges > 5 && metrics.merges_come_home == metrics.merges);
             assert_eq!(metrics.merges_away, 0);
-            check(&db, 6_000);
+            check(&db, 12_000);
         }
     }
 }

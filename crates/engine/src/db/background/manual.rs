@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::slot::{Area, Level, Slot};
 use crate::base::sync::atomic::Ordering;
-use crate::compaction::Plan;
 use crate::compaction::policy::Compaction;
+use crate::compaction::{Plan, closure};
 use crate::db::background::away::Waits;
 use crate::db::background::compact::{Accepted, Ran};
 use crate::db::core::Core;
@@ -20,6 +20,8 @@ use crate::version::{KeyRange, Version};
 /// Tables of the upper level that one step of a range compaction takes, at most: small enough that
 /// level 0 is served in between.
 const STEP_TABLES: usize = 16;
+/// A range that has no more than this goes down by one job: level 0 has to wait for all of it.
+const AT_ONCE_BYTES: u64 = 1 << 30;
 
 impl Core {
     /// Writes all that memory holds as tables, and returns when they are durable.
@@ -66,10 +68,46 @@ impl Core {
         self.switch_memtable(committer)
     }
 
-    /// Compacts every table that meets the range, level by level, down to the deepest level that
-    /// holds any of it; there, tables whose deletions hide nothing are rewritten without them.
+    /// Compacts every table that meets the range, down to the deepest level that holds any of it; there, tables whose
+    /// deletions hide nothing are rewritten without them. A small range goes down at once, so that each entry is written
+    /// once; a large one level by level, where most of it lies in the deepest anyway.
     pub(crate) fn compact_range(&self, range: KeyRange<'_>) -> Result<()> {
         self.flush_all()?;
+        if self.fits_one_job(range) {
+            self.run_plan(|version, _| self.all_the_way(version, range))?;
+        } else {
+            self.compact_by_levels(range)?;
+        }
+        self.drop_deletions(range)
+    }
+
+    fn fits_one_job(&self, range: KeyRange<'_>) -> bool {
+        let (order, version) = (&self.settings.order.user, self.current_version());
+        let Some(Plan::Merge { inputs, to }) = self.all_the_way(&version, range) else {
+            return true;
+        };
+        let closed = closure::close(order, &version, &inputs, to);
+        closed.is_some_and(|closed| {
+            closed.metas().map(|table| table.size).sum::<u64>() <= AT_ONCE_BYTES
+        })
+    }
+
+    /// Takes what the range has above its deepest level down there.
+    fn all_the_way(&self, version: &Version, range: KeyRange<'_>) -> Option<Plan> {
+        let order = &self.settings.order.user;
+        let met = || version.tables().filter(|(_, table)| range.meets(order, table));
+        let deepest = met().map(|(slot, _)| slot).max()?;
+        let to = match deepest.is_sorted() {
+            true => deepest,
+            // Level 0 is never the last, and neither is a log.
+            false => Slot::tree(deepest.level.deeper()?),
+        };
+        let above = met().filter(|(slot, _)| *slot < to);
+        let inputs: Vec<FileNumber> = above.map(|(_, table)| table.number).collect();
+        (!inputs.is_empty()).then_some(Plan::Merge { inputs, to })
+    }
+
+    fn compact_by_levels(&self, range: KeyRange<'_>) -> Result<()> {
         let mut level = Level::ZERO;
         while let Some(deeper) = level.deeper() {
             if !self.meets_deeper(range, level) {
@@ -80,7 +118,7 @@ impl Core {
             }
             level = deeper;
         }
-        self.drop_deletions(range)
+        Ok(())
     }
 
     fn current_version(&self) -> Arc<Version> {
@@ -123,7 +161,7 @@ impl Core {
         let oldest = self.snapshots.oldest(|| self.visible_seqno());
         let version = self.current_version();
         for (slot, table) in version.tables().filter(|(slot, _)| slot.is_sorted()) {
-            let own = crate::compaction::closure::range_of(table);
+            let own = closure::range_of(table);
             let bottom = version.next_meeting(order, slot, own).is_none();
             if !bottom || !range.meets(order, table) {
                 continue;
