@@ -15,12 +15,19 @@ use crate::bucket::Purpose;
 
 /// Warming a table gets so much at a time.
 const WARM_BYTES: u32 = 8 << 20;
+/// A table up to this size comes whole: a second request would take longer than its bytes.
+const WHOLE_BYTES: u64 = 1 << 20;
 
 impl Core {
     /// Brings what tables usually need when they are opened.
     pub(super) fn load_usual_tail(self: &Arc<Self>, purpose: Purpose) -> Result<()> {
         self.tail().purpose = purpose;
-        let start = self.object.bytes - self.shared.tails.guess(self.object.bytes);
+        let bytes = self.object.bytes;
+        let start = match self.shared.cache {
+            // What is not the tail will be found there.
+            Some(_) if bytes <= WHOLE_BYTES => 0,
+            _ => bytes - self.shared.tails.guess(bytes),
+        };
         self.shared.tails.note_open();
         let found = self.load_tail(self.shared.extents.start(self.shared.extents.at(start)))?;
         let counters = &self.shared.counters;

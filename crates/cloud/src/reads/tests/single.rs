@@ -55,6 +55,22 @@ fn opening_takes_one_get_and_none_once_it_is_cached() {
     assert_eq!((stats.opened, stats.opened_near, stats.all_gets()), (1, 1, 0));
 }
 
+/// One that is small comes whole, if there is a cache for it.
+#[test]
+fn a_small_table_takes_one_get() {
+    let body = body(MIB);
+    for (remote, gets) in
+        [(cached as fn(&_) -> _, 1), (|bucket| tables(bucket, RemoteOptions::default()), 6)]
+    {
+        let bucket = Arc::new(Watched::default());
+        let object = bucket.put_table("a", body.clone());
+        let table = remote(&bucket).open(&object, Purpose::Get).unwrap();
+        check(&*table, &body, MIB - 48, 48, Access::Open);
+        scan(&*table, &body, 0, Access::Scan);
+        assert_eq!(bucket.take().len(), gets);
+    }
+}
+
 /// A table with a long index takes two gets, and those like it one.
 #[test]
 fn a_longer_tail_is_learnt() {
@@ -254,7 +270,7 @@ fn who_wants_the_same_waits_for_it() {
 #[test]
 fn failures_are_told_by_what_can_be_done() {
     let bucket = Arc::new(Watched::default());
-    let body = body(MIB);
+    let body = body(2 * MIB);
     let object = bucket.put_table("s/a.ldb", body.clone());
     let remote = cached(&bucket);
     let table = remote.open(&object, Purpose::Get).unwrap();
@@ -286,7 +302,7 @@ fn failures_are_told_by_what_can_be_done() {
     ] {
         let error = remote.open(&object, Purpose::Get).unwrap_err();
         assert!(error.is_corruption(), "{what}: {error}");
-        assert!(error.to_string().contains("object has 1048576 bytes"), "{error}");
+        assert!(error.to_string().contains("object has 2097152 bytes"), "{error}");
     }
     let missing = TableObject { name: "s/b.ldb".to_owned(), ..object.clone() };
     assert!(remote.open(&missing, Purpose::Get).unwrap_err().is_not_found());
