@@ -9,12 +9,10 @@ use siltstone::Access;
 
 use super::flight::Flight;
 
-/// The first window of a scan: what a short one needs, ..
-const SCAN_BYTES_FIRST: u64 = 32 << 10;
-/// .. and the second. Windows double from there.
-const SCAN_BYTES_MIN: u64 = 64 << 10;
-/// The first window of a merge, which mostly goes on.
-const MERGE_BYTES_MIN: u64 = 1 << 20;
+/// The first window of a scan, which is what a short one needs, and how many times the one before each further one is.
+const SCANS: (u64, u64) = (32 << 10, 4);
+/// The same of a merge, which mostly goes on.
+const MERGES: (u64, u64) = (1 << 20, 2);
 /// A run that leaves out no more than this goes on: it passes over blocks that are in memory.
 const GAP_BYTES_MAX: u64 = 64 << 10;
 /// A window this large is worth a thread that gets the next one meanwhile.
@@ -211,11 +209,8 @@ impl Run {
     }
 
     fn grow(&mut self, most: &Most) {
-        let least = match self.access {
-            Access::Merge => MERGE_BYTES_MIN,
-            _ => SCAN_BYTES_MIN,
-        };
-        self.span = (2 * self.span).clamp(least.min(most.window), most.window);
+        let (_, times) = growth(self.access);
+        self.span = (times * self.span).min(most.window);
     }
 
     pub(super) fn memory(&self) -> u64 {
@@ -225,8 +220,12 @@ impl Run {
 }
 
 fn first_span(access: Access) -> u64 {
+    growth(access).0
+}
+
+fn growth(access: Access) -> (u64, u64) {
     match access {
-        Access::Merge => MERGE_BYTES_MIN,
-        _ => SCAN_BYTES_FIRST,
+        Access::Merge => MERGES,
+        _ => SCANS,
     }
 }

@@ -25,9 +25,9 @@ const EXTENT_BYTES_USUAL: u32 = 64 << 10;
 pub struct RemoteOptions {
     /// Where extents are kept on a local disk; nowhere if `None`.
     pub cache: Option<Arc<ExtentCache>>,
-    /// How far users' scans read ahead at most. They begin with 32 KiB and double.
+    /// How far users' scans read ahead at most. They begin with 32 KiB and grow fourfold.
     pub scan_bytes_max: u64,
-    /// How far merges read ahead at most, for each of their sources. They begin with 1 MiB.
+    /// How far merges read ahead at most, for each of their sources. They begin with 1 MiB and double.
     pub merge_bytes_max: u64,
     /// What all that read ahead hold together.
     pub window_memory: u64,

@@ -279,10 +279,10 @@ mod tests {
     }
 
     #[test]
-    fn windows_double_for_who_goes_on() {
+    fn windows_grow_for_who_goes_on() {
         let windows = Windows::new(LIMITS);
-        let scan = run(&windows, 1, Access::Scan, 0, 8);
-        assert_eq!(scan, [32, 64, 128, 256, 512, 1024, 1024, 1024].map(|kib| kib << 10));
+        let scan = run(&windows, 1, Access::Scan, 0, 5);
+        assert_eq!(scan, [32, 128, 512, 1024, 1024].map(|kib| kib << 10));
         let merge = run(&windows, 2, Access::Merge, 4096, 5);
         assert_eq!(merge, [1, 2, 4, 8, 8].map(|mib| mib << 20));
         assert_eq!(
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(plan(1 << 20), (1 << 20)..(1 << 20) + (32 << 10));
         assert_eq!(plan((1 << 20) - 100), (1 << 20) - (32 << 10)..1 << 20);
         let at = (1 << 20) - (32 << 10) - 100;
-        assert_eq!(plan(at), at + 100 - (64 << 10)..at + 100);
+        assert_eq!(plan(at), at + 100 - (128 << 10)..at + 100);
     }
 
     #[test]
@@ -352,10 +352,10 @@ mod tests {
         let plan = |at: u64| windows.plan(1, Access::Scan, &(at..at + 100), END);
         assert_eq!(ahead(plan(0).run), []);
         let second = plan(32 << 10);
-        assert_eq!(second.bytes, 32 << 10..96 << 10);
-        assert_eq!(ahead(second.run), [128]);
+        assert_eq!(second.bytes, 32 << 10..160 << 10);
+        assert_eq!(ahead(second.run), [512]);
         assert!(windows.take_ahead(1, Access::Scan, 0).is_some());
-        assert_eq!(ahead(second.run), [256, 512]);
+        assert_eq!(ahead(second.run), [1024, 1024]);
     }
 
     #[test]
@@ -363,9 +363,9 @@ mod tests {
         let windows = Windows::new(LIMITS);
         let first = |table, access, at| run(&windows, table, access, at, 1)[0] >> 10;
         let begin = END - (3 << 20);
-        run(&windows, 1, Access::Scan, begin, 6);
+        run(&windows, 1, Access::Scan, begin, 5);
         assert_eq!(first(2, Access::Scan, 0), 32, "it has not come to the end");
-        run(&windows, 1, Access::Scan, begin + (2016 << 10), 1);
+        run(&windows, 1, Access::Scan, begin + (2720 << 10), 1);
         assert_eq!(first(3, Access::Merge, 0), 1 << 10, "another reader");
         assert_eq!(first(3, Access::Scan, 1 << 20), 32, "a seek");
         assert_eq!(first(1, Access::Scan, 0), 32, "the same table again");

@@ -1,4 +1,4 @@
-//! The threads of a tiered database: some that upload tables, one that commits versions, and lets local copies go, one that
+//! The threads of a tiered database: some that upload tables, and fetch what workers have made, one that commits versions, and lets local copies go, one that
 //! tells who waits for tables.
 
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use siltstone::{Lane, Result, Threads, fold_edits, oldest_log_of};
 
 use super::arrivals;
 use super::away::{self, Errand};
+use super::copies;
 use super::lease::Prover;
 use super::ledger::Batch;
 use super::room;
@@ -62,15 +63,17 @@ pub(super) fn start(
     Ok(lanes)
 }
 
-/// What goes to the bucket next.
+/// What goes next.
 enum Task {
     /// A few bytes.
     Errand(Errand),
     /// A table, under this id.
     Upload((u64, u64)),
+    /// The other way: a table that has no copy here.
+    Copy(u64),
 }
 
-/// Takes tables to the bucket, one at a time.
+/// Takes tables to the bucket, one at a time, and fetches some.
 struct Uploader {
     shared: Arc<Shared>,
     epoch: Epoch,
@@ -85,12 +88,16 @@ impl Uploader {
                 return Some(None);
             }
             let errand = state.records.next().map(Task::Errand);
-            let upload = || state.ledger.next_upload().map(Task::Upload);
-            errand.or_else(upload).map(Some)
+            let task = errand.or_else(|| state.ledger.next_upload().map(Task::Upload));
+            // Copies in quiet moments: what is written without a pause is soon merged again.
+            let is_quiet = task.is_none() && state.ledger.is_level();
+            let copy = || state.copies.next(shared.options.uploads).map(Task::Copy);
+            task.or_else(|| is_quiet.then(copy)?).map(Some)
         }) {
             match task {
                 Task::Errand(errand) => away::run(&shared, errand),
                 Task::Upload((number, id)) => self.upload(number, id),
+                Task::Copy(number) => copies::make(&shared, number),
             }
         }
     }

@@ -151,8 +151,9 @@ impl Ledger {
         self.adopted.insert(number);
     }
 
-    /// The database has changed, durably. `size_of` tells how large a table here is.
-    pub(crate) fn tell(&mut self, change: Change, size_of: impl Fn(u64) -> u64) {
+    /// The database has changed, durably. `size_of` tells how large a table here is. Returns the tables that came about in the bucket.
+    pub(crate) fn tell(&mut self, change: Change, size_of: impl Fn(u64) -> u64) -> Vec<u64> {
+        let mut adopted = Vec::new();
         if change.is_whole {
             self.newest.clear();
         }
@@ -162,7 +163,9 @@ impl Ledger {
         self.newest.extend(&change.added);
         for number in &change.added {
             self.last_id = self.last_id.max(*number);
-            self.adopted.remove(number);
+            if self.adopted.remove(number) {
+                adopted.push(*number);
+            }
             if !self.committed.contains_key(number) && !self.journeys.contains_key(number) {
                 self.journeys.insert(*number, Journey::Waiting);
                 self.sizes.insert(*number, size_of(*number));
@@ -171,6 +174,12 @@ impl Ledger {
         }
         self.changes.push_back(change);
         self.drop_needless();
+        adopted
+    }
+
+    /// Whether a table is part of what the database is now.
+    pub(crate) fn counts(&self, number: u64) -> bool {
+        self.newest.contains(&number)
     }
 
     /// The next table to upload, and under which id; it is the caller's until he says what became of it.

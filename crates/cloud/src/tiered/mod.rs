@@ -10,6 +10,7 @@
 //! | [`store`] | what the engine calls: files here, or objects there |
 //! | [`ledger`] | what the bucket does not know yet, and what may go together |
 //! | [`lanes`] | uploads, commits |
+//! | [`copies`] | brings copies of what workers have made |
 //! | [`room`] | lets copies go |
 //! | [`folder`] | whose folder it is |
 //! | [`lease`] | acknowledges nothing once it may be somebody else's |
@@ -23,6 +24,7 @@
 mod arrivals;
 mod away;
 mod claim;
+mod copies;
 mod folder;
 mod handle;
 mod lanes;
@@ -168,11 +170,20 @@ pub fn sized_for_buckets(options: Options) -> Options {
 /// Which tables have a copy in the database's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalCopies {
-    /// All, also those that the bucket has and the folder has not: they are fetched before the database opens. Reads go to
-    /// the bucket for tables only that workers have made since.
+    /// All, also those that the bucket has and the folder has not: they are fetched before the database opens, and those that
+    /// workers make once they count.
     All,
-    /// The newest, up to so many bytes. Those that the bucket does not have yet stay in any case.
+    /// The newest, up to so many bytes, with those that workers make. Those that the bucket does not have yet stay in any case.
     UpTo(u64),
+}
+
+impl LocalCopies {
+    fn takes(self, bytes: u64) -> bool {
+        match self {
+            LocalCopies::All => true,
+            LocalCopies::UpTo(bytes_max) => bytes <= bytes_max,
+        }
+    }
 }
 
 /// How a database in a bucket is doing. Counts begin at its opening.

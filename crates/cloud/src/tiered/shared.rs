@@ -8,6 +8,7 @@ use siltstone::{Db, Event, EventListener, Options, RandomAccessFile, Result};
 
 use super::arrivals::Arrivals;
 use super::away::JobRecords;
+use super::copies::Copies;
 use super::lanes::Failed;
 use super::ledger::Ledger;
 use super::local::LocalTables;
@@ -43,6 +44,7 @@ pub(super) struct State {
     pub(super) version: Arc<VersionState>,
     pub(super) arrivals: Arrivals,
     pub(super) records: JobRecords,
+    pub(super) copies: Copies,
     /// Nobody waits for room any more.
     pub(super) closing: bool,
     pub(super) stopping: bool,
@@ -84,6 +86,7 @@ impl Shared {
             version: Arc::new(version),
             arrivals: Arrivals::default(),
             records: JobRecords::default(),
+            copies: Copies::default(),
             closing: false,
             stopping: false,
             failed: None,

@@ -83,7 +83,13 @@ impl TableStore for TieredStore {
             removed: numbers(change.removed),
         };
         let size_of = |number| self.shared.local.size(number).unwrap_or(0);
-        self.shared.change(|state| state.ledger.tell(change, size_of));
+        let local = self.shared.options.local;
+        self.shared.change(|state| {
+            let mut adopted = state.ledger.tell(change, size_of);
+            let bytes = |number| state.ledger.table(number).map_or(0, |table| table.bytes);
+            adopted.retain(|number| local.takes(bytes(*number)));
+            state.copies.want(adopted);
+        });
     }
 }
 

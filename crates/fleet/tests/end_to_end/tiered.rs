@@ -82,6 +82,23 @@ fn notes(machine: &Env) -> usize {
     names.iter().filter(|name| name.ends_with(".elsewhere")).count()
 }
 
+/// Numbers of the tables that lie in the folder.
+fn tables_in(machine: &Env) -> Vec<u64> {
+    let names = machine.file_system.list("db".as_ref()).unwrap();
+    let numbers = names.iter().filter_map(|name| name.strip_suffix(".ldb")?.parse().ok());
+    let mut numbers: Vec<u64> = numbers.collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Of those that it has.
+fn tables_of(db: &CloudDb) -> Vec<u64> {
+    let tables = db.levels().into_iter().flat_map(|level| level.tables);
+    let mut numbers: Vec<u64> = tables.map(|table| table.number.0).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
 #[test]
 fn workers_tables_are_the_databases_wherever_it_opens() {
     let (depot, broker) = (Depot::new(), start_broker(1, None));
@@ -97,6 +114,9 @@ fn workers_tables_are_the_databases_wherever_it_opens() {
     assert!(tiered.db.metrics().merges_away > 3, "{:?}", tiered.db.metrics());
     tiered.db.wait_for_bucket(WITHIN).unwrap();
     assert_eq!(notes(&machine), 0, "the bucket knows");
+    // They come here behind that, and nothing stays that does not count.
+    until("copies", || tables_in(&machine) == tables_of(&tiered.db));
+    tiered.check(3);
     tiered.db.close().unwrap();
     let elsewhere = Tiered::open(&depot, &Env::memory(), broker.socket(), 2);
     elsewhere.check(3);

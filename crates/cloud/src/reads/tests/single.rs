@@ -60,7 +60,7 @@ fn opening_takes_one_get_and_none_once_it_is_cached() {
 fn a_small_table_takes_one_get() {
     let body = body(MIB);
     for (remote, gets) in
-        [(cached as fn(&_) -> _, 1), (|bucket| tables(bucket, RemoteOptions::default()), 6)]
+        [(cached as fn(&_) -> _, 1), (|bucket| tables(bucket, RemoteOptions::default()), 5)]
     {
         let bucket = Arc::new(Watched::default());
         let object = bucket.put_table("a", body.clone());

@@ -21,7 +21,11 @@ fn whole(tables: &[u64]) -> Change {
 }
 
 fn tell(ledger: &mut Ledger, change: Change) {
-    ledger.tell(change, |number| 100 + number);
+    let _ = tell_adopted(ledger, change);
+}
+
+fn tell_adopted(ledger: &mut Ledger, change: Change) -> Vec<u64> {
+    ledger.tell(change, |number| 100 + number)
 }
 
 /// Uploads what waits; returns the numbers.
@@ -166,7 +170,9 @@ fn what_may_be_named_is_kept_open_and_no_more() {
     ledger.adopt(70, made);
     ledger.end_job(job.number);
     assert_eq!(ledger.keep_open_from(Epoch(1)), 63, "its table is not named yet");
-    tell(&mut ledger, change(&[70], &[50]));
+    assert!(!ledger.counts(70) && ledger.counts(50));
+    assert_eq!(tell_adopted(&mut ledger, change(&[70], &[50])), [70]);
+    assert!(ledger.counts(70) && !ledger.counts(50));
     assert_eq!(commit(&mut ledger), (1, vec![70], vec![50]));
     assert_eq!(ledger.keep_open_from(Epoch(1)), 71, "nothing of the job is left to come");
     assert!(!ledger.begin_job(69), "who was slow runs it at home");
