@@ -276,7 +276,7 @@ impl Db {
     /// is open), as deep as data lies, dropping what is overwritten or deleted. Blocks until done;
     /// other reads and writes go on. Works in the calling thread and on those
     /// [lanes](Options::compaction_lanes) that have nothing else to do. A range of up to 1 GiB is written once, and takes as
-    /// much free space meanwhile; a larger one goes down level by level.
+    /// much free space meanwhile; a larger one, or one that merges are in the way of, goes down level by level.
     ///
     /// # Errors
     ///

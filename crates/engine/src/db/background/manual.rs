@@ -69,27 +69,41 @@ impl Core {
     }
 
     /// Compacts every table that meets the range, down to the deepest level that holds any of it; there, tables whose
-    /// deletions hide nothing are rewritten without them. A small range goes down at once, so that each entry is written
-    /// once; a large one level by level, where most of it lies in the deepest anyway.
+    /// deletions hide nothing are rewritten without them. A small range goes down at once if it can, so that each entry is
+    /// written once; a large one level by level: most of it lies in the deepest anyway.
     pub(crate) fn compact_range(&self, range: KeyRange<'_>) -> Result<()> {
         self.flush_all()?;
-        if self.fits_one_job(range) {
-            self.run_plan(|version, _| self.all_the_way(version, range))?;
-        } else {
+        if !self.compact_at_once(range)? {
             self.compact_by_levels(range)?;
         }
         self.drop_deletions(range)
     }
 
-    fn fits_one_job(&self, range: KeyRange<'_>) -> bool {
-        let (order, version) = (&self.settings.order.user, self.current_version());
-        let Some(Plan::Merge { inputs, to }) = self.all_the_way(&version, range) else {
-            return true;
+    /// Takes a small range all the way down by one job. False if it is not small, or if merges are in its way: lanes may always begin
+    /// another one somewhere in it, and to wait for a moment without any might take for ever.
+    fn compact_at_once(&self, range: KeyRange<'_>) -> Result<bool> {
+        let accepted = {
+            let mut state = self.state.lock();
+            if let Some(error) = state.refusal() {
+                return Err(error);
+            }
+            let version = Arc::clone(&state.version);
+            let Some(plan) = self.all_the_way(&version, range) else { return Ok(true) };
+            if !self.is_small(&version, &plan) {
+                return Ok(false);
+            }
+            self.accept(&mut state, &plan)
         };
-        let closed = closure::close(order, &version, &inputs, to);
-        closed.is_some_and(|closed| {
-            closed.metas().map(|table| table.size).sum::<u64>() <= AT_ONCE_BYTES
-        })
+        let Some(accepted) = accepted else { return Ok(false) };
+        self.run_for_caller(accepted)?;
+        Ok(true)
+    }
+
+    fn is_small(&self, version: &Version, plan: &Plan) -> bool {
+        let Plan::Merge { inputs, to } = plan else { return false };
+        let closed = closure::close(&self.settings.order.user, version, inputs, *to);
+        let bytes = closed.map(|closed| closed.metas().map(|table| table.size).sum::<u64>());
+        bytes.is_some_and(|bytes| bytes <= AT_ONCE_BYTES)
     }
 
     /// Takes what the range has above its deepest level down there.
@@ -254,4 +268,51 @@ fn still_there(plan: &Plan, version: &Version) -> Option<Plan> {
     let there = |number: &FileNumber| version.find(*number).is_some_and(|(slot, _)| slot <= *to);
     let inputs: Vec<FileNumber> = inputs.iter().copied().filter(there).collect();
     (!inputs.is_empty()).then_some(Plan::Merge { inputs, to: *to })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::handle::Db;
+    use crate::db::options::{Background, Options};
+    use crate::env::Env;
+    use crate::format::table::compress::Compression;
+
+    /// As ranges do that are large, or that merges are in the way of.
+    #[test]
+    fn ranges_go_down_level_by_level() {
+        let options = Options {
+            create_if_missing: true,
+            env: Env::memory(),
+            background: Background::ByHand,
+            write_buffer_size: 16 << 10,
+            max_file_size: 8 << 10,
+            level1_bytes: 32 << 10,
+            level_growth: 3,
+            compression: Compression::None,
+            unclamped: true,
+            ..Options::default()
+        };
+        let db = Db::open("db", options).unwrap();
+        let key = |nth: u32| format!("{:04}", nth * 7_919 % 2_000);
+        for nth in 0..8_000 {
+            db.put(key(nth), nth.to_string().repeat(20)).unwrap();
+            if nth == 5_000 {
+                db.wait_for_background().unwrap();
+            }
+        }
+        db.delete("0007").unwrap();
+        db.flush().unwrap();
+        assert!(db.levels().len() >= 3, "{:?}", db.levels());
+        let merges = db.metrics().merges;
+        let all = KeyRange { from: None, to: None };
+        db.core().compact_by_levels(all).unwrap();
+        assert!(db.metrics().merges > merges + 1);
+        assert_eq!(db.levels().len(), 1);
+        for nth in 6_000..8_000 {
+            let found = db.get(key(nth)).unwrap();
+            let expected = nth.to_string().repeat(20).into_bytes();
+            assert_eq!(found, (key(nth) != "0007").then_some(expected));
+        }
+    }
 }
