@@ -17,8 +17,8 @@ const MERGES: (u64, u64) = (1 << 20, 2);
 const GAP_BYTES_MAX: u64 = 64 << 10;
 /// A window this large is worth a thread that gets the next one meanwhile.
 const AHEAD_BYTES_MIN: u64 = 128 << 10;
-/// So many windows are on their way to a scan while it uses one: of 1 MiB each it takes four at a time to have more on its way than
-/// waiting for their first bytes costs, ..
+/// So many windows are on their way to a scan while it uses one: of 2 MiB each it takes a few at a time, for some come
+/// late, ..
 const SCANS_AHEAD_MAX: usize = 3;
 /// .. and of 8 MiB two.
 const MERGES_AHEAD_MAX: usize = 2;

@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use siltstone::Result;
 
-use super::lanes::Failed;
-use super::remote;
 use super::shared::Shared;
+use super::{remote, room};
 
 /// Tables that are to have a copy.
 #[derive(Default)]
@@ -34,18 +33,21 @@ impl Copies {
     }
 }
 
-/// Makes a copy, and has the table read from there. Not tried again: it can be read all the same.
+/// Makes a copy, has the table read from there, and lets older ones go for it. Not tried again: it can be read all the same.
 pub(super) fn make(shared: &Arc<Shared>, number: u64) {
     let made = make_one(shared, number);
     let counts = shared.change(|state| {
         state.copies.under_way -= 1;
         state.ledger.counts(number)
     });
-    if let Err(error) = made
-        && counts
-    {
-        shared.counters.failures.fetch_add(1, Relaxed);
-        shared.tell(&Failed::Here(error));
+    match made {
+        // Nobody may commit for long, which would make room as well.
+        Ok(()) => room::make(shared),
+        Err(error) if counts => {
+            shared.counters.failures.fetch_add(1, Relaxed);
+            shared.tell_once(error);
+        }
+        Err(_) => {}
     }
 }
 
@@ -59,10 +61,16 @@ fn make_one(shared: &Arc<Shared>, number: u64) -> Result<()> {
     if !counts() {
         return shared.local.remove(number);
     }
-    match shared.local.open(number)? {
-        Some(file) => shared.open.switch(number, || Ok(file)),
-        None => Ok(()),
+    if let Some(file) = shared.local.open(number)? {
+        shared.open.switch(number, || Ok(file))?;
     }
+    // Who lets copies go may have been quicker, and a file without a name keeps its room.
+    if shared.local.size(number).is_none()
+        && let Some(there) = remote::open(shared, number)?
+    {
+        shared.open.switch(number, || Ok(there))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

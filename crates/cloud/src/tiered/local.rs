@@ -79,13 +79,21 @@ impl LocalTables {
     /// Makes a table's file, whole or not at all. What a crash leaves is swept when the database is opened.
     pub(crate) fn write(&self, number: u64, body: &[u8]) -> Result<()> {
         let temp = self.folder.join(format!("{number:06}.dbtmp"));
-        let mut file = self.fs.create(&temp, Site::TableCreate)?;
+        let path = self.folder.join(format!("{number:06}.ldb"));
+        let written = self.write_to(&temp, body);
+        let named = written.and_then(|()| self.fs.rename(&temp, &path, Site::CurrentRename));
+        named.inspect_err(|_| {
+            // A disk that is full needs the room now.
+            let _ = self.fs.remove_file(&temp, Site::TempRemove);
+        })?;
+        self.sync_names()
+    }
+
+    fn write_to(&self, path: &Path, body: &[u8]) -> Result<()> {
+        let mut file = self.fs.create(path, Site::TableCreate)?;
         file.append(body, Site::TableAppend)?;
         file.sync(Site::TableSync)?;
-        file.close(Site::TableClose)?;
-        let path = self.folder.join(format!("{number:06}.ldb"));
-        self.fs.rename(&temp, &path, Site::CurrentRename)?;
-        self.sync_names()
+        file.close(Site::TableClose)
     }
 }
 
@@ -109,5 +117,17 @@ mod tests {
         tables.remove(7).unwrap();
         tables.remove(7).unwrap();
         assert!(tables.list().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_could_not_be_written_takes_no_room() {
+        let fs = Env::memory().file_system;
+        fs.create_dir("db".as_ref(), Site::DbDirCreate).unwrap();
+        let tables = LocalTables::new(Arc::clone(&fs), "db".as_ref());
+        // Nothing can take the place of a folder.
+        fs.create_dir("db/000008.ldb".as_ref(), Site::DbDirCreate).unwrap();
+        tables.write(8, b"eight").unwrap_err();
+        let names = fs.list("db".as_ref()).unwrap();
+        assert!(!names.iter().any(|name| name.ends_with("dbtmp")), "{names:?}");
     }
 }

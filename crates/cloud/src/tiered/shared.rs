@@ -180,8 +180,16 @@ impl Shared {
             Failed::Here(error) => error.clone(),
             Failed::There(error) => error.clone().into(),
         };
-        let event = Event::BackgroundError { error, retries: true };
-        self.listeners.iter().for_each(|listener| listener.on_event(&event));
+        self.tell_listeners(&Event::BackgroundError { error, retries: true });
+    }
+
+    /// Something went wrong that can be done without.
+    pub(super) fn tell_once(&self, error: siltstone::Error) {
+        self.tell_listeners(&Event::BackgroundError { error, retries: false });
+    }
+
+    fn tell_listeners(&self, event: &Event) {
+        self.listeners.iter().for_each(|listener| listener.on_event(event));
     }
 
     /// Waits a little after a failure, unless all is about to end.
