@@ -25,8 +25,8 @@ pub(crate) struct Desk {
     inputs: Vec<Input>,
     expected: Mutex<Expected>,
     ahead_bytes: u64,
-    /// Whether the merge begins at the beginning of all inputs.
-    is_whole: bool,
+    /// Whether the merge begins at the beginning of its inputs, and not behind what an earlier attempt has made, or within its part.
+    from_the_beginning: bool,
     place: ObjectName,
     attempt: Attempt,
     outbox: Arc<Outbox>,
@@ -51,7 +51,7 @@ impl Desk {
     pub(crate) fn new(
         (bucket, crew): (&Arc<dyn Bucket>, Option<CrewDesk>),
         (spec, job): (&JobSpec, &siltstone::service::JobSpec),
-        attempt: Attempt,
+        (attempt, is_resumed): (Attempt, bool),
     ) -> Self {
         let inputs = spec.inputs.iter().zip(&job.inputs).map(|(named, input)| Input {
             number: named.number,
@@ -68,33 +68,29 @@ impl Desk {
             inputs: inputs.collect(),
             expected: Mutex::default(),
             ahead_bytes: ahead(spec.inputs.len()),
-            is_whole: job.part.from.is_none(),
+            from_the_beginning: job.part.from.is_none() && !is_resumed,
             place: spec.place.clone(),
             attempt,
             outbox: Arc::default(),
         }
     }
 
-    /// Sends for the first inputs of each slot.
-    pub(crate) fn begin(&self, is_resumed: bool) {
-        for (nth, input) in self.inputs.iter().enumerate() {
-            let before = nth.checked_sub(1).map(|before| self.inputs[before].slot);
-            if before != Some(input.slot) {
-                self.expect_from(nth, input.slot, self.is_whole && !is_resumed);
-            }
-        }
+    /// Sends for the first inputs of each slot, if they are what the merge begins with.
+    pub(crate) fn begin(&self) {
+        let slots = self.inputs.chunk_by(|one, next| one.slot == next.slot);
+        slots.filter(|_| self.from_the_beginning).for_each(|inputs| self.expect(inputs));
     }
 
-    /// Sends for inputs of a slot from one on, as far as there is room.
-    fn expect_from(&self, nth: usize, slot: Slot, from_their_beginning: bool) {
+    /// Sends for inputs, as far as there is room.
+    fn expect(&self, inputs: &[Input]) {
         let mut expected = self.expected();
-        for input in self.inputs.iter().skip(nth).take_while(|input| input.slot == slot) {
+        for input in inputs {
             if expected.files.len() >= EXPECTED_MAX {
                 return;
             }
             if expected.known.insert(input.number) {
                 let file = self.file(input);
-                file.expect(from_their_beginning);
+                file.expect(self.from_the_beginning);
                 expected.files.insert(input.number, file);
             }
         }
@@ -143,8 +139,10 @@ impl Workplace for Desk {
             expected.known.insert(input.number.0);
             expected.files.remove(&input.number.0)
         };
-        // A merge opens the next table of a slot at the end of one, and goes on at its beginning.
-        self.expect_from(nth + 1, self.inputs[nth].slot, true);
+        // Those of the same slot come next.
+        let slot = self.inputs[nth].slot;
+        let behind = &self.inputs[nth + 1..];
+        self.expect(&behind[..behind.iter().take_while(|next| next.slot == slot).count()]);
         Ok(expected.unwrap_or_else(|| self.file(&self.inputs[nth])))
     }
 

@@ -20,7 +20,7 @@ use crate::output::Sent;
 /// Requests that a worker has on their way ahead of its merges.
 const CREW: usize = 16;
 
-/// Runs jobs on the tables of a bucket. For each job it holds up to 64 MiB of inputs in memory, and an output, or two if there are threads.
+/// Runs jobs on the tables of a bucket. For each job it holds up to 72 MiB of inputs in memory, and an output, or two if there are threads.
 pub struct BucketRunner {
     bucket: Arc<dyn Bucket>,
     tools: JobTools,
@@ -64,9 +64,9 @@ impl JobRunner for BucketRunner {
         let job = convert::to_engine(spec).map_err(unsupported)?;
         let crew = self.crew.as_ref().map(|crew| crew.desk().clone());
         let is_resumed = !context.resumed().is_empty();
-        let desk = Desk::new((&self.bucket, crew), (spec, &job), context.id().attempt);
-        let desk = Arc::new(desk);
-        desk.begin(is_resumed);
+        let attempt = (context.id().attempt, is_resumed);
+        let desk = Arc::new(Desk::new((&self.bucket, crew), (spec, &job), attempt));
+        desk.begin();
         let watch = Watch::new(context, &desk);
         let last = context.resumed().last();
         let resume = last.map(|last| Resume {
