@@ -13,6 +13,12 @@ impl Counter {
         self.0.fetch_add(amount, Relaxed);
     }
 
+    /// As [`add`](Self::add), for less: of a number that one thread at a time changes, which sees what the one before it left.
+    #[inline]
+    pub(crate) fn add_alone(&self, amount: u64) {
+        self.0.store(self.get().wrapping_add(amount), Relaxed);
+    }
+
     /// To `amount`, if that is more.
     pub(crate) fn raise_to(&self, amount: u64) {
         self.0.fetch_max(amount, Relaxed);

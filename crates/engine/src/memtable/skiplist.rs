@@ -239,7 +239,9 @@ impl Shared {
         }
         let (next, hint) = self.next(before, 0);
         next.is_none_or(|next| {
-            window::proves_after(hint, target.hint) || !next.is_before(order, target)
+            window::proves_after(hint, target.hint)
+                // The writer, who alone asks, has not hung any node in between meanwhile.
+                || !window::proves_after(target.hint, hint) && !next.is_before(order, target)
         })
     }
 }

@@ -18,9 +18,15 @@ impl<T> SwapOption<T> {
         self.0.load()
     }
 
+    /// To keep. Shows what there is before it is counted as held: to count is a locked instruction, behind which nothing begins
+    /// until its miss is over.
     #[inline]
-    pub(crate) fn load_full(&self) -> Option<Arc<T>> {
-        self.0.load_full()
+    pub(crate) fn load_full(&self, show: impl FnOnce(&Arc<T>)) -> Option<Arc<T>> {
+        let loaded = self.0.load();
+        if let Some(value) = &*loaded {
+            show(value);
+        }
+        arc_swap::Guard::into_inner(loaded)
     }
 
     pub(crate) fn swap(&self, value: Option<Arc<T>>) -> Option<Arc<T>> {

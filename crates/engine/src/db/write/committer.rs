@@ -74,9 +74,9 @@ impl Committer {
             self.wal.append(first, &parts)?
         };
         self.pace.wrote(bytes);
-        core.counters.batches_written.add(1 + group.len() as u64);
-        core.counters.keys_written.add(count);
-        core.counters.wal_bytes.add(bytes);
+        core.counters.batches_written.add_alone(1 + group.len() as u64);
+        core.counters.keys_written.add_alone(count);
+        core.counters.wal_bytes.add_alone(bytes);
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use crate::base::comparator::InternalOrder;
 use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
 use crate::base::key::KeyHead;
+use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_span};
 use crate::format::table::block::{Block, bad_entry, rebuild_key, set_key};
 use crate::format::table::cache::CachedBlock;
 use crate::format::table::interval::Interval;
@@ -19,6 +20,9 @@ use crate::format::table::partial::PartialBlock;
 
 /// A header of three lengths below 128.
 const HEADER_BYTES_MIN: usize = 3;
+
+/// A scan asks for what lies so far ahead: some seven usual entries, for a step takes a seventh of a miss.
+const HINTED_BYTES: usize = 896;
 
 pub(crate) struct BlockIter {
     order: InternalOrder,
@@ -68,12 +72,6 @@ impl BlockIter {
 
     pub(super) fn has_block(&self) -> bool {
         !matches!(self.block, Held::Nothing)
-    }
-
-    /// Whether what it goes over is whole, and has no more entries than lie between two restart points.
-    #[inline]
-    pub(super) fn has_few_entries(&self) -> bool {
-        matches!(&self.block, Held::Whole(cached) if cached.block.restarts() <= 1)
     }
 
     /// Lets go of the block. Returns what a partial one was lent.
@@ -147,9 +145,9 @@ impl BlockIter {
     #[inline(always)]
     fn step_at_hand(&mut self, head: &mut KeyHead, is_bytewise: bool) -> bool {
         let at = self.value.end;
-        let Some([shared, suffix, value, rest @ ..]) = self.block.at_hand().get(at..) else {
-            return false;
-        };
+        let Some(entry) = self.block.at_hand().get(at..) else { return false };
+        let [shared, suffix, value, rest @ ..] = entry else { return false };
+        hint_ahead(entry);
         let is_plain = (shared | suffix | value) < 0x80;
         let (shared, suffix, value) =
             (usize::from(*shared), usize::from(*suffix), usize::from(*value));
@@ -165,6 +163,13 @@ impl BlockIter {
         let value_at = at + HEADER_BYTES_MIN + suffix;
         self.stand_on(at, value_at..value_at + value);
         true
+    }
+
+    /// Asks for the first of what a scan steps to; from there on it asks as it goes.
+    #[inline]
+    fn hint_steps_from(&self, at: usize) {
+        let ahead = self.block.at_hand().as_ptr().wrapping_add(at);
+        prefetch_span(ahead, HINTED_BYTES);
     }
 
     #[inline]
@@ -270,6 +275,7 @@ impl InternalIterator for BlockIter {
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.invalidate();
         if let Some((at, value)) = self.find(target)? {
+            self.hint_steps_from(value.end);
             self.stand_on(at, value);
         }
         Ok(())
@@ -320,6 +326,14 @@ impl InternalIterator for BlockIter {
     fn key_before(&self) -> Option<&[u8]> {
         self.interval.as_ref()?.last_key()
     }
+}
+
+/// Asks for as much as a usual step goes on, as far ahead as its miss takes.
+#[inline(always)]
+fn hint_ahead(entry: &[u8]) {
+    let ahead = entry.as_ptr().wrapping_add(HINTED_BYTES);
+    prefetch(ahead);
+    prefetch(ahead.wrapping_add(CACHE_LINE_BYTES));
 }
 
 /// The restart point to parse from for entries before `until`.

@@ -130,7 +130,7 @@ impl Shelf {
 
     /// The block at a place. Takes no lock.
     pub fn get(&self, place: usize) -> Option<Arc<CachedBlock>> {
-        self.places.get(place)?.load_full()
+        self.places.get(place)?.load_full(bring_near)
     }
 
     /// As [`get`](Self::get), for a short look: counts no reference. `None` if there is no such place.
@@ -146,8 +146,7 @@ impl Shelf {
     #[inline]
     pub(super) fn hint_block(&self, place: usize) {
         if let Some(Some(block)) = self.look(place).as_deref() {
-            let start = Arc::as_ptr(block).cast::<u8>().wrapping_sub(COUNTS_BYTES);
-            prefetch_span(start, COUNTS_BYTES + size_of::<CachedBlock>());
+            bring_near(block);
         }
     }
 
@@ -182,6 +181,13 @@ impl Shelf {
     pub fn take(&self, place: usize) -> Option<Arc<CachedBlock>> {
         self.places.get(place)?.swap(None)
     }
+}
+
+/// Asks for a block with its directory, without its bytes.
+#[inline]
+fn bring_near(block: &Arc<CachedBlock>) {
+    let start = Arc::as_ptr(block).cast::<u8>().wrapping_sub(COUNTS_BYTES);
+    prefetch_span(start, COUNTS_BYTES + size_of::<CachedBlock>());
 }
 
 impl Drop for Shelf {

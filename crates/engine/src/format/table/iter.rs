@@ -213,14 +213,12 @@ impl TableIter {
         Ok(())
     }
 
-    /// Asks for what a scan meets next, if it is cached. Where blocks hold few entries, most of a step is to wait for memory:
-    /// for a block, and for its entries.
+    /// Asks for what a scan meets next, if it is cached: for a block, and for the entries of the one that was asked for in the
+    /// block before.
     #[inline]
     fn hint_ahead(&self) {
-        if self.entries.has_few_entries() {
-            self.table.shelf().hint_block(self.index + 2);
-            self.table.shelf().hint_entries(self.index + 1);
-        }
+        self.table.shelf().hint_block(self.index + 2);
+        self.table.shelf().hint_entries(self.index + 1);
     }
 
     /// The end of [`next_with_head`](InternalIterator::next_with_head) where the block has ended.
@@ -275,6 +273,7 @@ impl InternalIterator for TableIter {
         let index = self.table.index().find(target);
         self.begin(index);
         self.load(index, Way::Forward)?;
+        self.table.shelf().hint_block(index + 1);
         self.entries.seek(target).map_err(|error| self.placed(error))?;
         self.skip_forward()
     }

@@ -11,10 +11,14 @@
 
 use std::ptr::NonNull;
 
+use crate::base::prefetch::{prefetch, prefetch_span};
 use crate::memtable::skiplist::node::Header;
 
 /// Entries of a block.
 const BLOCK_ENTRIES: usize = if cfg!(any(test, loom)) { 8 } else { 128 };
+
+/// So many blocks, of 2 KiB each, are more than the processor keeps near.
+const FAR_BLOCKS: usize = if cfg!(any(test, loom)) { 4 } else { 512 };
 
 pub(super) struct Finder {
     /// The first hint of each block.
@@ -69,8 +73,16 @@ impl Finder {
             self.blocks[*block].nodes[0].is_some_and(&is_before) // Only that of an empty list has none.
         };
         let block = before(&self.firsts, hint, begins_before).saturating_sub(1);
-        let Block { len, hints, nodes, .. } = &*self.blocks[block];
+        let searched = &*self.blocks[block];
+        let is_far = self.blocks.len() >= FAR_BLOCKS;
+        if is_far {
+            searched.hint_search();
+        }
+        let Block { len, hints, nodes, .. } = searched;
         let at = before(&hints[..*len], hint, |at| nodes[*at].is_some_and(&is_before));
+        if is_far {
+            searched.hint_insertion(at);
+        }
         self.behind_last = Place { block, at };
         self.behind_last
     }
@@ -78,6 +90,15 @@ impl Finder {
     /// Behind the last node inserted, or where it was looked for a place since.
     pub(super) fn behind_last(&self) -> Place {
         self.behind_last
+    }
+
+    /// The first node behind a place, and its hint.
+    #[inline]
+    pub(super) fn next(&self, Place { block, at }: Place) -> Option<(NonNull<Header>, u64)> {
+        let here = &*self.blocks[block];
+        let (block, at) =
+            if at < here.len { (here, at) } else { (&**self.blocks.get(block + 1)?, 0) };
+        Some((block.nodes[at]?, block.hints[at]))
     }
 
     /// The last node before a place for each level of `before`; where there is none, that stays as it is.
@@ -162,6 +183,21 @@ impl Block {
             heights: [0; BLOCK_ENTRIES],
             nodes: [None; BLOCK_ENTRIES],
         })
+    }
+
+    /// Asks for all that a search may touch: its misses are then one instead of one after the other.
+    #[inline]
+    fn hint_search(&self) {
+        prefetch(&raw const self.len);
+        prefetch_span(self.hints.as_ptr().cast(), size_of_val(&self.hints));
+    }
+
+    /// Asks for what an insertion will move, and for the node before it.
+    #[inline]
+    fn hint_insertion(&self, at: usize) {
+        let moved = &self.nodes[at.saturating_sub(1)..self.len];
+        prefetch(&raw const self.heights[at.saturating_sub(1)]);
+        prefetch_span(moved.as_ptr().cast(), size_of_val(moved));
     }
 
     #[inline]

@@ -28,6 +28,7 @@ use std::slice;
 
 use crate::base::comparator::Comparator;
 use crate::base::key::{TAG_BYTES, split};
+use crate::base::prefetch::prefetch;
 #[cfg(not(loom))]
 use crate::base::prefetch::prefetch_span;
 use crate::base::sync::lockless::Ordering::{Acquire, Relaxed, Release};
@@ -171,6 +172,33 @@ impl<'a> Node<'a> {
             let start = second.0.as_ptr().cast::<Link>().wrapping_sub(1).cast::<u8>();
             prefetch_span(start, PREFETCHED_BYTES);
         }
+    }
+
+    /// Brings the lowest links near.
+    #[inline]
+    pub(super) fn prefetch_links(self) {
+        prefetch(self.0.as_ptr().cast::<Link>().wrapping_sub(1));
+    }
+
+    /// As [`link_after`](Self::link_after) at the lowest level, where what comes behind `before`, and its hint, are known: `before`
+    /// is not looked at, so that nothing waits for it.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub(super) unsafe fn link_between(
+        self,
+        before: Node<'a>,
+        (next, hint_of_next): (Option<Node<'_>>, u64),
+        hint: u64,
+    ) {
+        // SAFETY: the caller's promise.
+        let (link, own) = unsafe { (before.link(0), self.link(0)) };
+        // The same orders as there.
+        own.next.store(next.map_or(ptr::null_mut(), |next| next.0.as_ptr()), Relaxed);
+        own.hint.store(hint_of_next, Relaxed);
+        link.hint.store(hint, Relaxed);
+        link.next.store(self.0.as_ptr(), Release);
     }
 
     /// Links this node behind `before` at `level`. Only one thread does this.

@@ -96,8 +96,8 @@ impl Writer {
         let height = random_height(&mut self.random);
         let target = list.target(entry.user, entry.tag);
         let place = self.position.go_to(list, target, height);
+        let (next, hint) = self.position.next(list, place);
         let Position { splice, finder, .. } = &mut self.position;
-        let (next, hint) = list.next(list.node(splice[0]), 0);
         if let Some(next) = next
             && !window::proves_after(hint, target.hint)
             && next.tag() == entry.tag
@@ -115,9 +115,12 @@ impl Writer {
         // SAFETY: the list's arena and the bump were made together.
         let node = unsafe { Node::new(&list.arena, &mut self.bump, height, entry) };
         // From the bottom up, so that I2 holds for readers at every moment.
-        for (level, before) in splice[..height].iter_mut().enumerate() {
-            // SAFETY: by I3 the node before was found at this level, so by I1 it has the link;
-            // `node` was made with it.
+        // SAFETY: by I3 the nodes before were found at these levels, so by I1 they have the links; `node` was made with its
+        // own.
+        unsafe { node.link_between(list.node(splice[0]), (next, hint), target.hint) };
+        splice[0] = node.pointer();
+        for (level, before) in splice[..height].iter_mut().enumerate().skip(1) {
+            // SAFETY: as above.
             unsafe { node.link_after(list.node(*before), level, target.hint) };
             *before = node.pointer();
         }
@@ -214,6 +217,19 @@ impl Position {
         }
     }
 
+    /// The node behind the splice, and its hint. The finder tells without a look at the node before, which is far.
+    #[inline]
+    fn next<'a>(&self, list: &'a Shared, place: Option<Place>) -> (Option<Node<'a>>, u64) {
+        let seen = || list.next(list.node(self.splice[0]), 0);
+        let (Some(finder), Some(place)) = (&self.finder, place) else { return seen() };
+        let found = match finder.next(place) {
+            Some((node, hint)) => (Some(list.node(node)), hint),
+            None => (None, window::UNKNOWN),
+        };
+        debug_assert!(found.0 == seen().0);
+        found
+    }
+
     #[inline]
     fn go_to_by<C: Comparator + ?Sized>(
         &mut self,
@@ -237,6 +253,7 @@ impl Position {
             (Some(finder), Some(place)) if height <= FOUND_LEVELS => {
                 splice[..height].fill(list.head);
                 finder.neighbours(place, &mut splice[..height]);
+                splice[..height].iter().for_each(|before| list.node(*before).prefetch_links());
                 *reach = height;
             }
             _ => {
