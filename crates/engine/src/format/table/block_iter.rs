@@ -18,7 +18,9 @@ use crate::format::table::key_buf::KeyBuf;
 use crate::format::table::matcher::Matcher;
 use crate::format::table::partial::PartialBlock;
 
-/// A header of three lengths below 128.
+/// A length that takes a byte is less.
+const PLAIN_BYTES: u8 = 0x80;
+/// A header of three such lengths.
 const HEADER_BYTES_MIN: usize = 3;
 
 /// A scan asks for what lies so far ahead: some seven usual entries, for a step takes a seventh of a miss.
@@ -147,8 +149,10 @@ impl BlockIter {
         let at = self.value.end;
         let Some(entry) = self.block.at_hand().get(at..) else { return false };
         let [shared, suffix, value, rest @ ..] = entry else { return false };
-        hint_ahead(entry);
-        let is_plain = (shared | suffix | value) < 0x80;
+        let is_plain = (shared | suffix | value) < PLAIN_BYTES;
+        if is_plain {
+            hint_ahead(entry);
+        }
         let (shared, suffix, value) =
             (usize::from(*shared), usize::from(*suffix), usize::from(*value));
         let Some(piece) = rest.first_chunk() else { return false };
@@ -275,7 +279,10 @@ impl InternalIterator for BlockIter {
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.invalidate();
         if let Some((at, value)) = self.find(target)? {
-            self.hint_steps_from(value.end);
+            // Of what lies between the headers of large entries, perhaps nothing is looked at.
+            if value.len() < usize::from(PLAIN_BYTES) {
+                self.hint_steps_from(value.end);
+            }
             self.stand_on(at, value);
         }
         Ok(())
