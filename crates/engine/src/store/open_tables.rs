@@ -43,7 +43,7 @@ impl TablePlace {
 
     #[inline]
     pub(crate) fn get(&self) -> Option<Arc<Table>> {
-        let table = self.table.load_full(|_| ());
+        let table = self.table.load_full();
         table.iter().for_each(|_| self.note_visit());
         table
     }

@@ -18,14 +18,17 @@ impl<T> SwapOption<T> {
         self.0.load()
     }
 
-    /// To keep. Shows what there is before it is counted as held: to count is a locked instruction, behind which nothing begins
-    /// until its miss is over.
     #[inline]
-    pub(crate) fn load_full(&self, show: impl FnOnce(&Arc<T>)) -> Option<Arc<T>> {
+    pub(crate) fn load_full(&self) -> Option<Arc<T>> {
+        self.0.load_full()
+    }
+
+    /// As [`load_full`](Self::load_full), and shows what there is before it is counted as held: to count is a locked instruction,
+    /// behind which nothing begins until its miss is over.
+    #[inline]
+    pub(crate) fn load_full_shown(&self, show: impl FnMut(&Arc<T>)) -> Option<Arc<T>> {
         let loaded = self.0.load();
-        if let Some(value) = &*loaded {
-            show(value);
-        }
+        loaded.iter().for_each(show);
         arc_swap::Guard::into_inner(loaded)
     }
 

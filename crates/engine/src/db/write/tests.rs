@@ -234,3 +234,27 @@ fn tables_that_are_read_are_kept_in_memory() {
         }
     }
 }
+
+/// They are stored, not added to: only who leads may change them, and sees what the leader before it left.
+#[test]
+fn counters_miss_no_write_of_many_threads() {
+    const THREADS: u64 = 4;
+    const WRITES: u64 = 2_000;
+    let options = Options { create_if_missing: true, env: Env::memory(), ..Default::default() };
+    let db = Db::open("db", options).unwrap();
+    scope(|scope| {
+        for thread in 0..THREADS {
+            let db = &db;
+            scope.spawn(move || {
+                for write in 0..WRITES {
+                    db.put(format!("{thread} {write:04}"), "value").unwrap();
+                }
+            });
+        }
+    });
+    let metrics = db.metrics();
+    let all = THREADS * WRITES;
+    assert_eq!((metrics.batches_written, metrics.keys_written), (all, all));
+    // Kind, length of the key, key, length of the value, value.
+    assert_eq!(metrics.bytes_written, all * (1 + 1 + 6 + 1 + 5));
+}

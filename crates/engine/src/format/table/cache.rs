@@ -130,7 +130,7 @@ impl Shelf {
 
     /// The block at a place. Takes no lock.
     pub fn get(&self, place: usize) -> Option<Arc<CachedBlock>> {
-        self.places.get(place)?.load_full(bring_near)
+        self.places.get(place)?.load_full_shown(bring_near)
     }
 
     /// As [`get`](Self::get), for a short look: counts no reference. `None` if there is no such place.

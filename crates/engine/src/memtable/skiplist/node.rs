@@ -180,27 +180,6 @@ impl<'a> Node<'a> {
         prefetch(self.0.as_ptr().cast::<Link>().wrapping_sub(1));
     }
 
-    /// As [`link_after`](Self::link_after) at the lowest level, where what comes behind `before`, and its hint, are known: `before`
-    /// is not looked at, so that nothing waits for it.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline]
-    pub(super) unsafe fn link_between(
-        self,
-        before: Node<'a>,
-        (next, hint_of_next): (Option<Node<'_>>, u64),
-        hint: u64,
-    ) {
-        // SAFETY: the caller's promise.
-        let (link, own) = unsafe { (before.link(0), self.link(0)) };
-        // The same orders as there.
-        own.next.store(next.map_or(ptr::null_mut(), |next| next.0.as_ptr()), Relaxed);
-        own.hint.store(hint_of_next, Relaxed);
-        link.hint.store(hint, Relaxed);
-        link.next.store(self.0.as_ptr(), Release);
-    }
-
     /// Links this node behind `before` at `level`. Only one thread does this.
     ///
     /// # Safety
@@ -208,10 +187,27 @@ impl<'a> Node<'a> {
     #[inline]
     pub(super) unsafe fn link_after(self, before: Node<'a>, level: usize, hint: u64) {
         // SAFETY: the caller's promise.
+        unsafe { self.link_between(before, level, before.next(level), hint) };
+    }
+
+    /// As [`link_after`](Self::link_after), where it is known what comes behind `before`, and its hint: `before` is only written
+    /// to, which nothing waits for.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub(super) unsafe fn link_between(
+        self,
+        before: Node<'a>,
+        level: usize,
+        (next, hint_of_next): (Option<Node<'_>>, u64),
+        hint: u64,
+    ) {
+        // SAFETY: the caller's promise.
         let (link, own) = unsafe { (before.link(level), self.link(level)) };
         // `Relaxed`: no other thread writes links, nor can any reach this node at this level yet.
-        own.next.store(link.next.load(Relaxed), Relaxed);
-        own.hint.store(link.hint.load(Relaxed), Relaxed);
+        own.next.store(next.map_or(ptr::null_mut(), |next| next.0.as_ptr()), Relaxed);
+        own.hint.store(hint_of_next, Relaxed);
         link.hint.store(hint, Relaxed);
         // Pairs with the `Acquire` in `next`: publishes all that is stored above.
         link.next.store(self.0.as_ptr(), Release);

@@ -117,7 +117,7 @@ impl Writer {
         // From the bottom up, so that I2 holds for readers at every moment.
         // SAFETY: by I3 the nodes before were found at these levels, so by I1 they have the links; `node` was made with its
         // own.
-        unsafe { node.link_between(list.node(splice[0]), (next, hint), target.hint) };
+        unsafe { node.link_between(list.node(splice[0]), 0, (next, hint), target.hint) };
         splice[0] = node.pointer();
         for (level, before) in splice[..height].iter_mut().enumerate().skip(1) {
             // SAFETY: as above.
