@@ -135,6 +135,10 @@ impl WritableFile for SlowWriter {
         self.inner.sync(site)
     }
 
+    fn expect_appends(&mut self, bytes: u64) {
+        self.inner.expect_appends(bytes);
+    }
+
     fn end_appends(&mut self) -> Option<Box<dyn Send>> {
         self.inner.end_appends()
     }

@@ -125,6 +125,10 @@ impl WritableFile for WatchedLog {
         self.pass()
     }
 
+    fn expect_appends(&mut self, bytes: u64) {
+        self.inner.expect_appends(bytes);
+    }
+
     fn end_appends(&mut self) -> Option<Box<dyn Send>> {
         self.inner.end_appends()
     }

@@ -10,8 +10,8 @@
 mod swap;
 
 use std::ops::{Deref, DerefMut};
-use std::sync::PoisonError;
 pub(crate) use std::sync::{LazyLock, OnceLock};
+use std::sync::{PoisonError, TryLockError};
 
 pub(crate) use swap::{Swap, SwapOption};
 
@@ -42,6 +42,8 @@ mod backend {
 
 #[cfg(not(any(loom, shuttle)))]
 const LOOKS_BETWEEN_YIELDS: u32 = 10;
+/// A microsecond or two. Explorers would take each for a step.
+const LOOKS_FOR_LOCK: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 64 };
 
 /// The atomics by which threads agree, where a schedule may turn. Plain counters may use `std`'s.
 pub(crate) mod atomic {
@@ -132,6 +134,28 @@ impl<T> Mutex<T> {
         held::enter(self.rank);
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         Guard { rank: self.rank, inner: Some(inner) }
+    }
+
+    /// For what can be left undone: the lock, unless others have it for longer than a moment. Who has it may have been taken off
+    /// its processor, for milliseconds.
+    #[inline]
+    pub(crate) fn lock_soon(&self) -> Option<Guard<'_, T>> {
+        (0..LOOKS_FOR_LOCK).find_map(|look| {
+            if look > 0 {
+                std::hint::spin_loop();
+            }
+            self.try_lock()
+        })
+    }
+
+    fn try_lock(&self) -> Option<Guard<'_, T>> {
+        let inner = match self.inner.try_lock() {
+            Ok(inner) => inner,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        held::enter(self.rank);
+        Some(Guard { rank: self.rank, inner: Some(inner) })
     }
 }
 
@@ -233,6 +257,16 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_that_others_keep_is_not_waited_for() {
+        let mutex = std::sync::Arc::new(Mutex::new(Rank::Leaf, 7));
+        let other = mutex.clone();
+        let guard = mutex.lock();
+        std::thread::spawn(move || assert!(other.lock_soon().is_none())).join().unwrap();
+        drop(guard);
+        assert_eq!(mutex.lock_soon().as_deref(), Some(&7));
+    }
+
+    #[test]
     fn a_panic_does_not_poison() {
         let mutex = std::sync::Arc::new(Mutex::new(Rank::Leaf, 7));
         let other = mutex.clone();
@@ -242,5 +276,6 @@ mod tests {
         });
         assert!(panicked.join().is_err());
         assert_eq!(*mutex.lock(), 7);
+        assert!(mutex.lock_soon().is_some());
     }
 }

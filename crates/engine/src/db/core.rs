@@ -29,6 +29,7 @@ use crate::db::super_version::{SuperVersion, View};
 use crate::db::write::backlog::Backlog;
 use crate::db::write::committer::Lead;
 use crate::db::write::queue::WriteQueue;
+use crate::db::write::spare::Spare;
 use crate::db::write::wal::LogPlace;
 use crate::env::Env;
 use crate::env::fs::FileLock;
@@ -53,6 +54,7 @@ pub(crate) struct Core {
 
     /// `None` when open read-only.
     pub(crate) queue: Option<WriteQueue<Lead>>,
+    pub(crate) spare: Spare,
     pub(crate) manifest: Mutex<Option<ManifestLog>>,
     pub(crate) state: Mutex<State>,
     /// Tables of level 0, for the leader, who would pin a version for each write to count them.

@@ -81,6 +81,9 @@ pub trait WritableFile: Send {
     /// a second call means nothing.
     fn sync(&mut self, site: Site) -> Result<()>;
 
+    /// Says that so many bytes will be appended soon. What can be made ready for them is made ready now.
+    fn expect_appends(&mut self, _bytes: u64) {}
+
     /// Says that no append follows; syncs may. Hands out what only appends need, whose end may take a while: to be
     /// dropped at leisure, by any thread.
     fn end_appends(&mut self) -> Option<Box<dyn Send>> {

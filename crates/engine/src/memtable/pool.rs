@@ -43,6 +43,8 @@ pub(crate) struct Pool {
     bytes_max: usize,
     /// What memtables have.
     lent_bytes: AtomicUsize,
+    /// How many of the chunks are huge, by the last change.
+    huge_chunks: AtomicUsize,
     /// There are fewer huge chunks than should be, and nobody was asked for more.
     is_low: AtomicBool,
 }
@@ -70,8 +72,14 @@ impl Pool {
     /// Keeps so many bytes at most.
     fn new(bytes_max: usize) -> Arc<Self> {
         let chunks = Mutex::new(Rank::Leaf, Vec::new());
-        let (lent_bytes, is_low) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Arc::new(Pool { chunks, bytes_max, lent_bytes, is_low })
+        let (lent_bytes, huge_chunks) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Arc::new(Pool {
+            chunks,
+            bytes_max,
+            lent_bytes,
+            huge_chunks,
+            is_low: AtomicBool::new(false),
+        })
     }
 
     /// True once after a spare huge chunk was taken, and once before the first will be. To make the pages of one takes a
@@ -88,12 +96,12 @@ impl Pool {
                 // SAFETY: within the piece, which is nobody else's.
                 unsafe { huge.start.add(at).write(0) };
             }
-            self.chunks.lock().push(huge);
+            self.keep(&mut self.chunks.lock(), huge);
         }
     }
 
     fn huge_chunks(&self) -> usize {
-        self.chunks.lock().iter().filter(|piece| piece.bytes == HUGE_BYTES).count()
+        self.huge_chunks.load(Relaxed)
     }
 
     /// Whether memtables are so large that spares are made for them.
@@ -123,6 +131,16 @@ impl Pool {
         self.chunks.lock().len()
     }
 
+    fn keep(&self, chunks: &mut Vec<Piece>, piece: Piece) {
+        chunks.push(piece);
+        self.count_huge(chunks);
+    }
+
+    fn count_huge(&self, chunks: &[Piece]) {
+        let huge = chunks.iter().filter(|piece| piece.bytes == HUGE_BYTES).count();
+        self.huge_chunks.store(huge, Relaxed);
+    }
+
     /// A chunk of that size, its content undefined: a kept one, or a new one.
     pub(super) fn take(&self, bytes: usize) -> Piece {
         self.lent_bytes.fetch_add(bytes, Relaxed);
@@ -137,9 +155,12 @@ impl Pool {
     }
 
     fn take_kept(&self, bytes: usize) -> Option<Piece> {
-        let mut chunks = self.chunks.lock();
+        // To wait for who gives some back may take longer than to make another.
+        let mut chunks = self.chunks.lock_soon()?;
         let at = chunks.iter().rposition(|piece| piece.bytes == bytes)?;
-        Some(chunks.swap_remove(at))
+        let piece = chunks.swap_remove(at);
+        self.count_huge(&chunks);
+        Some(piece)
     }
 
     /// Takes back what was [taken](Self::take).
@@ -149,7 +170,7 @@ impl Pool {
         // Others are for one large entry.
         let is_usual = piece.bytes.is_power_of_two();
         if is_usual && held(&chunks) + piece.bytes <= self.bytes_max {
-            chunks.push(piece);
+            self.keep(&mut chunks, piece);
         }
         // Otherwise it is dropped: an argument, it outlives the lock.
     }

@@ -12,7 +12,8 @@
 //! **Invariants.** What lies at a place is changed with its shard's lock held, and by nobody else. The note of a block
 //! at its place is what the shard's weight has of it.
 //!
-//! **Concurrency.** Hits come by no lock of the cache. Keeping takes one shard's.
+//! **Concurrency.** Hits come by no lock of the cache. Keeping takes one shard's, and keeps nothing where others have it for
+//! longer than a moment: a reader has its block already.
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 use crate::base::hash::mix;
-use crate::base::sync::{Mutex, Rank};
+use crate::base::sync::{Guard, Mutex, Rank};
 use crate::format::table::cache::{Cache, CachedBlock, Shelf};
 
 /// Shards are no smaller than this, so that blocks with large values fit in, ..
@@ -88,7 +89,7 @@ impl Cache for BlockCache {
     fn clear(&self, shelf: &Shelf) {
         for place in (0..shelf.places()).filter(|place| shelf.is_filled(*place)) {
             if let Some(shard) = self.shard(hash_of(shelf, place)) {
-                drop(shard.change(|queue| queue.remove(shelf, place)));
+                drop(shard.change(shard.queue.lock(), |queue| queue.remove(shelf, place)));
             }
         }
     }
@@ -103,7 +104,7 @@ impl Cache for BlockCache {
     }
 
     fn prune(&self) {
-        self.shards.iter().for_each(|shard| shard.change(Queue::prune));
+        self.shards.iter().for_each(|shard| shard.change(shard.queue.lock(), Queue::prune));
     }
 }
 
@@ -132,16 +133,18 @@ impl Shard {
 
     fn keep(&self, shelf: &Arc<Shelf>, place: usize, block: Arc<CachedBlock>) {
         if block.charge() <= self.capacity && place < shelf.places() {
-            drop(self.change(|queue| {
-                queue.insert(shelf, place, block);
-                queue.evict_down_to(self.capacity)
+            let queue = self.queue.lock_soon();
+            drop(queue.map(|queue| {
+                self.change(queue, |queue| {
+                    queue.insert(shelf, place, block);
+                    queue.evict_down_to(self.capacity)
+                })
             }));
         }
     }
 
     /// Hands out what is to be dropped: others would wait for the lock and for whoever gives memory back at the same time.
-    fn change<T>(&self, change: impl FnOnce(&mut Queue) -> T) -> T {
-        let mut queue = self.queue.lock();
+    fn change<T>(&self, mut queue: Guard<'_, Queue>, change: impl FnOnce(&mut Queue) -> T) -> T {
         let changed = change(&mut queue);
         self.is_full.store(queue.weight >= self.capacity / 8 * 7, Relaxed);
         changed

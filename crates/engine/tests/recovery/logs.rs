@@ -55,6 +55,29 @@ fn empty_logs_are_no_matter() {
     assert_eq!(db.levels().iter().map(|level| level.tables.len()).sum::<usize>(), 3);
 }
 
+/// The next log is made while the memtable fills. Who dies then leaves it behind: empty, or with the zeros of its first step.
+#[test]
+fn a_log_made_ahead_is_no_matter() {
+    for (zeros, reuse_logs) in [(0, false), (0, true), (32 << 10, false), (32 << 10, true)] {
+        let mut world = World::new();
+        let mut expected = 0;
+        for round in 0..3 {
+            let db = world.open_with(|options| options.reuse_logs = reuse_logs);
+            assert_eq!(contents(&db).len(), expected, "round {round}");
+            assert!(db.recovery_report().dropped.is_empty());
+            put_all(&db, &[(&format!("buffered{round}"), "1")]);
+            synced(&db, format!("synced{round}"), "2").unwrap();
+            expected += 2;
+            world = world.after_crash();
+            let last = world.folder.wals().pop().unwrap();
+            let number: u64 = last.strip_suffix(".log").unwrap().parse().unwrap();
+            let ahead = format!("{:06}.log", number + 1);
+            world.folder.write(&ahead, &vec![0; zeros]);
+        }
+        assert_eq!(contents(&world.open()).len(), expected);
+    }
+}
+
 /// LevelDB's `RecoverDuringMemtableCompaction` and `MultipleMemTables`: a crash while memtables wait
 /// to be flushed, each with a log of its own.
 #[test]

@@ -56,6 +56,9 @@ impl Lanes {
         if core.options.background == Background::ByHand || core.queue.is_none() {
             return Ok(lanes);
         }
+        if let Some(processor) = core.env.threads.processor() {
+            core.seat.keep_free(processor, core.env.clock.now());
+        }
         lanes.spawn(core, "siltstone-flush".to_owned(), Precedence::First, |core| {
             core.try_flush()
         })?;
@@ -169,6 +172,7 @@ impl Core {
         if error.kind() == ErrorKind::Closed {
             return Worked::Idle;
         }
+        self.make_space(error.kind());
         let retries = matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Io);
         // A manifest whose append failed has ended writing already, whatever it failed of.
         let ended = self.state.lock().failed.is_some();

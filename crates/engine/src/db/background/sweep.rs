@@ -19,6 +19,9 @@ impl Core {
         if graves.wants_memory {
             self.memory.stock_up();
         }
+        if graves.wants_log {
+            self.make_spare_log();
+        }
         for name in graves.names {
             let removed = match name {
                 FileName::Table(number) => {

@@ -31,6 +31,7 @@ impl Opened {
     pub(crate) fn close(&self) -> Result<()> {
         let closed = self.core.stop();
         self.lanes.lock().join();
+        self.core.drop_spare_log();
         closed
     }
 }

@@ -33,6 +33,7 @@ const RECORD_BYTES: usize = 256 << 10;
 impl Core {
     /// Replaces poisoned logs. On failure everything is as before, and the next write tries again.
     pub(crate) fn heal(&self, committer: &mut Committer) -> Result<()> {
+        self.drop_spare_log(); // The disk was full.
         let (memtables, start) = {
             let state = self.state.lock();
             let tables = state.immutables.iter().chain([&state.memtable]);

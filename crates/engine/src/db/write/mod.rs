@@ -7,6 +7,7 @@ pub(crate) mod heal;
 pub(crate) mod pace;
 pub(crate) mod queue;
 pub(crate) mod room;
+pub(crate) mod spare;
 pub(crate) mod wal;
 
 #[cfg(test)]

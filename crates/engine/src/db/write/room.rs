@@ -75,6 +75,7 @@ impl Core {
             self.seat.note(processor, now, self.counters.batches_written.get());
         }
         self.let_residents_go();
+        self.look_for_spare_log(filled);
         if self.memory.runs_low() {
             self.graveyard.ask_for_memory();
         }
@@ -162,8 +163,8 @@ impl Core {
     /// Makes the memtable immutable and begins a new one with a log of its own. A failure to make
     /// the log changes nothing.
     pub(crate) fn switch_memtable(&self, committer: &mut Committer) -> Result<()> {
-        let number = self.new_file_number();
-        let wal = Wal::create(&self.log_place(), number)?;
+        let wal = self.next_log(committer.wal.number())?;
+        let number = wal.number();
         let (table, inserter) = self.new_memtable();
         committer.let_go_of_flushed(self);
         self.leave_behind(std::mem::replace(&mut committer.wal, wal), &mut committer.older);

@@ -48,6 +48,17 @@ impl Wal {
         Wal::create_as(FileName::Wal(number), place, number)
     }
 
+    /// As [`create`](Self::create), with room made for so many bytes, where the file system can.
+    pub(crate) fn create_ahead(
+        place: &LogPlace<'_>,
+        number: FileNumber,
+        bytes: u64,
+    ) -> Result<Self> {
+        let mut wal = Wal::create(place, number)?;
+        wal.file.expect_appends(bytes);
+        Ok(wal)
+    }
+
     /// A new log under a temporary name, which recovery does not read, until
     /// [`take_name`](Self::take_name).
     pub(crate) fn create_hidden(place: &LogPlace<'_>, hidden: FileNumber) -> Result<Self> {

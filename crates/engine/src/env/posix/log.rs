@@ -38,6 +38,8 @@ const PAGE_BYTES: u64 = 64 << 10;
 const STEP_BYTES: u64 = 32 << 10;
 /// Blocks that are taken at once. A small log takes fewer.
 const RESERVE_BYTES_MAX: u64 = 2 << 20;
+/// So many at most are taken at once for what is expected.
+const EXPECTED_BYTES_MAX: u64 = 64 << 20;
 /// Of a log that is synced: after each step the next sync has blocks to note in the file system's journal.
 const SYNCED_STEP_BYTES_MAX: u64 = 512 << 10;
 static ZEROS: [u8; STEP_BYTES as usize] = [0; STEP_BYTES as usize];
@@ -160,7 +162,7 @@ impl MappedLog {
         let from = span.has_pages_until.max(self.page());
         let zeroed = self.zeroed.min(span.end());
         if from < zeroed {
-            span.make_pages(from, zeroed);
+            span.touch_pages(from.max(self.end), zeroed);
             span.ready = zeroed - STEP_BYTES / 2;
         } else if self.reserve((from + STEP_BYTES).min(span.end())) {
             span.ready = span.has_pages_until.saturating_sub(STEP_BYTES / 4);
@@ -226,6 +228,14 @@ impl WritableFile for MappedLog {
         // It covers pages dirtied through maps.
         let synced = self.open_file().sync_data();
         synced.map_err(|cause| Error::io("sync", &self.path, cause))
+    }
+
+    /// Takes the blocks for all of them, and makes the first step. What fails now is tried again by the first append.
+    fn expect_appends(&mut self, bytes: u64) {
+        if self.may_map {
+            self.reserve_bytes = self.reserve_bytes.max(bytes.min(EXPECTED_BYTES_MAX));
+            let _ = self.make_room(1);
+        }
     }
 
     /// Hands out the span: its pages count as the process's memory, and to unmap them takes a while.

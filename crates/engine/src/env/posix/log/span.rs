@@ -15,6 +15,9 @@ pub(super) const SPAN_BYTES: u64 = 16 << 20;
 /// long, for all processors have to be told.
 const BEHIND_BYTES: u64 = 896 << 10;
 
+/// No system has smaller pages.
+const TOUCHED_BYTES: u64 = 4 << 10;
+
 /// A mapped part of a file.
 pub(super) struct Span {
     memory: NonNull<u8>,
@@ -55,9 +58,8 @@ impl Span {
         (memory, (until - from) as usize)
     }
 
-    /// The file is as long as that by now. Makes all pages, writable and dirty, at once: one by one they cost a fault or two
-    /// each, and twice what they cost together. The first sync then writes all of them; those that follow find blocks that
-    /// were written before, and leave the file system nothing to note in its journal.
+    /// The file is as long as that by now. Makes all pages, writable and dirty, at once. The first sync then writes all of them;
+    /// those that follow find blocks that were written before, and leave the file system nothing to note in its journal.
     pub(super) fn make_pages(&mut self, from: u64, until: u64) {
         self.has_pages_until = until;
         let (memory, bytes) = self.range(from, until);
@@ -66,6 +68,19 @@ impl Span {
         let _ = unsafe { madvise(memory.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) };
         #[cfg(not(target_os = "linux"))]
         let _ = (memory, bytes);
+    }
+
+    /// The file holds zeros from `end`, where the next append goes, to `until`. Makes the pages by a store into each. One call for
+    /// all of them would need the process's map of memory, and a writer waited for it, until a lane that had it was
+    /// let run, for milliseconds.
+    pub(super) fn touch_pages(&mut self, end: u64, until: u64) {
+        self.has_pages_until = until;
+        let page = end - end % TOUCHED_BYTES;
+        for last in (page..until).step_by(TOUCHED_BYTES as usize).map(|at| at + TOUCHED_BYTES - 1) {
+            let (memory, _) = self.range(last, last + 1);
+            // SAFETY: within the map and the file, and behind all that was appended: nobody else stores there, and it is zero.
+            unsafe { memory.write_volatile(0) };
+        }
     }
 
     /// Gives the pages before a place of the file back, once they are many. They stay in the system's cache.
