@@ -26,6 +26,10 @@ use crate::format::table::matcher::{Matcher, Side};
 use crate::format::table::spare;
 
 const RESTART_BYTES: usize = size_of::<u32>();
+/// Entries that are so long lie in no other's lines.
+const FAR_BYTES: usize = 4 * CACHE_LINE_BYTES;
+/// So many of them are asked for: a usual block has no more.
+const HINTED_ENTRIES: usize = 4;
 
 pub(crate) struct Block {
     bytes: Vec<u8>,
@@ -108,10 +112,12 @@ impl Block {
         self.bytes.get(at..).unwrap_or_default()
     }
 
-    /// Asks for an entry that is far from the one at hand.
+    /// Asks for an entry that is far from the one at hand, and for some behind it, if each is as long as `usual`.
     #[inline]
-    pub(super) fn hint_entry(&self, at: usize) {
-        if let Some(byte) = self.bytes.get(at) {
+    pub(super) fn hint_entries(&self, at: usize, usual: usize) {
+        let places = if usual < FAR_BYTES { 1 } else { HINTED_ENTRIES };
+        for place in 0..places {
+            let Some(byte) = self.bytes.get(at.saturating_add(place * usual)) else { break };
             prefetch(byte);
         }
     }

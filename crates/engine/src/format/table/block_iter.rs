@@ -137,7 +137,8 @@ impl BlockIter {
             return Ok(());
         };
         let entry = block.entry_at(at).ok_or_else(bad_entry)?;
-        block.hint_entry(entry.value.end); // This one's value is long, or it is the block's first.
+        // This one's value is long, or it is the block's first.
+        block.hint_entries(entry.value.end, entry.value.end - at);
         block.rebuild_key(&entry, &mut self.key)?;
         self.stand_on(at, entry.value);
         Ok(())
@@ -174,6 +175,12 @@ impl BlockIter {
     fn hint_steps_from(&self, at: usize) {
         let ahead = self.block.at_hand().as_ptr().wrapping_add(at);
         prefetch_span(ahead, HINTED_BYTES);
+    }
+
+    /// How long the current entry is, or the last one of the block before.
+    #[inline]
+    pub(super) fn entry_bytes(&self) -> usize {
+        self.value.end.saturating_sub(self.at)
     }
 
     #[inline]
@@ -280,10 +287,13 @@ impl InternalIterator for BlockIter {
         self.invalidate();
         if let Some((at, value)) = self.find(target)? {
             // Of what lies between the headers of large entries, perhaps nothing is looked at.
-            if value.len() < usize::from(PLAIN_BYTES) {
-                self.hint_steps_from(value.end);
-            }
+            let is_small = value.len() < usize::from(PLAIN_BYTES);
             self.stand_on(at, value);
+            match self.block.whole() {
+                Some(block) if !is_small => block.hint_entries(self.value.end, self.entry_bytes()),
+                _ if is_small => self.hint_steps_from(self.value.end),
+                _ => {}
+            }
         }
         Ok(())
     }

@@ -150,11 +150,11 @@ impl Shelf {
         }
     }
 
-    /// Asks for the first entry of a block that is near.
+    /// Asks for the first entry of a block that is near, and for more of them if they are `usual` bytes long, which is much.
     #[inline]
-    pub(super) fn hint_entries(&self, place: usize) {
+    pub(super) fn hint_entries(&self, place: usize, usual: usize) {
         if let Some(Some(block)) = self.look(place).as_deref() {
-            block.block.hint_entry(0);
+            block.block.hint_entries(0, usual);
         }
     }
 

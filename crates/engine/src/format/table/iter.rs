@@ -206,19 +206,20 @@ impl TableIter {
     #[inline(never)]
     fn skip_forward(&mut self) -> Result<()> {
         while !self.entries.valid() && self.entries.has_block() {
+            let usual = self.entries.entry_bytes();
             self.load(self.index + 1, Way::Forward)?;
-            self.hint_ahead();
+            self.hint_ahead(usual);
             self.entries.seek_to_first().map_err(|error| self.placed(error))?;
         }
         Ok(())
     }
 
     /// Asks for what a scan meets next, if it is cached: for a block, and for the entries of the one that was asked for in the
-    /// block before.
+    /// block before, which may be as long as the last one.
     #[inline]
-    fn hint_ahead(&self) {
+    fn hint_ahead(&self, usual: usize) {
         self.table.shelf().hint_block(self.index + 2);
-        self.table.shelf().hint_entries(self.index + 1);
+        self.table.shelf().hint_entries(self.index + 1, usual);
     }
 
     /// The end of [`next_with_head`](InternalIterator::next_with_head) where the block has ended.
