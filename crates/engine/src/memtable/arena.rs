@@ -56,6 +56,10 @@ impl Arena {
         (arena, bump)
     }
 
+    pub(super) fn pool(&self) -> Option<&Arc<Pool>> {
+        self.pool.as_ref()
+    }
+
     /// The bytes handed out, rounded up to the alignment. The unused end of a chunk does not count:
     /// the write buffer is then used up in entries, not in steps of a chunk.
     pub(super) fn used_bytes(&self) -> usize {

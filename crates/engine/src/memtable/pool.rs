@@ -14,6 +14,7 @@ use std::sync::Arc;
 use crate::base::sync::atomic::AtomicBool;
 use crate::base::sync::lockless::{AtomicUsize, Ordering::Relaxed};
 use crate::base::sync::{Mutex, Rank};
+use crate::memtable::skiplist::buckets::Heads;
 
 /// Enough for nodes of pointers and integers.
 pub(super) const ALIGN: usize = 8;
@@ -43,6 +44,8 @@ pub(crate) struct Pool {
     bytes_max: usize,
     /// What memtables have.
     lent_bytes: AtomicUsize,
+    /// Of a hash table.
+    heads: Mutex<Option<Heads>>,
     /// How many of the chunks are huge, by the last change.
     huge_chunks: AtomicUsize,
     /// There are fewer huge chunks than should be, and nobody was asked for more.
@@ -73,13 +76,9 @@ impl Pool {
     fn new(bytes_max: usize) -> Arc<Self> {
         let chunks = Mutex::new(Rank::Leaf, Vec::new());
         let (lent_bytes, huge_chunks) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Arc::new(Pool {
-            chunks,
-            bytes_max,
-            lent_bytes,
-            huge_chunks,
-            is_low: AtomicBool::new(false),
-        })
+        let heads = Mutex::new(Rank::Leaf, None);
+        let is_low = AtomicBool::new(false);
+        Arc::new(Pool { chunks, bytes_max, lent_bytes, heads, huge_chunks, is_low })
     }
 
     /// True once after a spare huge chunk was taken, and once before the first will be. To make the pages of one takes a
@@ -118,7 +117,8 @@ impl Pool {
 
     /// What memtables have, those that are gone included whose memory is kept.
     pub(crate) fn all_bytes(&self) -> usize {
-        self.lent_bytes.load(Relaxed) + self.bytes()
+        let heads = self.heads.lock().as_ref().map_or(0, Heads::memory);
+        self.lent_bytes.load(Relaxed) + self.bytes() + heads
     }
 
     /// What is kept at the moment.
@@ -161,6 +161,16 @@ impl Pool {
         let piece = chunks.swap_remove(at);
         self.count_huge(&chunks);
         Some(piece)
+    }
+
+    /// Those of a table that is gone, all empty, if some are kept.
+    pub(super) fn take_heads(&self) -> Option<Heads> {
+        self.heads.lock_soon()?.take()
+    }
+
+    pub(super) fn give_heads(&self, heads: Heads) {
+        // What was kept is dropped without the lock.
+        let _kept = self.heads.lock().replace(heads);
     }
 
     /// Takes back what was [taken](Self::take).

@@ -15,7 +15,7 @@
 
 #![expect(unsafe_code, reason = "nodes of many sizes, linked in place, in memory of their own")]
 
-mod buckets;
+pub(super) mod buckets;
 mod finder;
 mod indexing;
 mod node;

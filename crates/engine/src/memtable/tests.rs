@@ -135,6 +135,29 @@ fn only_a_table_that_is_searched_while_it_fills_is_indexed() {
     }
 }
 
+/// Empty: what was in it is gone with its table.
+#[test]
+fn a_hash_table_goes_to_the_next_table() {
+    let pool = Pool::for_memtables_of(INDEXED);
+    let mut known = Vec::new();
+    for first in [0, 1000, 2000_u64] {
+        let (table, mut inserter) = MemTable::in_pool(&pool, UserOrder::Bytewise, INDEXED, first);
+        let kept = pool.take_heads();
+        assert_eq!(kept.is_some(), first > 0);
+        kept.into_iter().for_each(|heads| pool.give_heads(heads));
+        for number in first..first + 200 {
+            put(&mut inserter, number + 1, &number.to_be_bytes(), b"value");
+            assert!(table.get(&number.to_be_bytes(), SEQNO_MAX).is_some());
+        }
+        assert!(table.memory() > table.approximate_bytes(), "it has one");
+        assert!(pool.take_heads().is_none(), "the one that was kept");
+        for gone in &known {
+            assert_eq!(table.get(&u64::to_be_bytes(*gone), SEQNO_MAX), None);
+        }
+        known.extend(first..first + 200);
+    }
+}
+
 #[test]
 fn the_memory_of_a_finder_goes_to_the_next_table() {
     let scattered = 0x9e37_79b9_7f4a_7c15;

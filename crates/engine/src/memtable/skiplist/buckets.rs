@@ -11,10 +11,12 @@
 //! whatever lies behind it was there before.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crate::base::hash::hash64;
 use crate::base::sync::lockless::AtomicPtr;
 use crate::base::sync::lockless::Ordering::{Acquire, Relaxed, Release};
+use crate::memtable::pool::Pool;
 use crate::memtable::skiplist::node::{Header, Node};
 
 /// An entry with its node takes about as much, if it is small.
@@ -25,10 +27,15 @@ const BUCKETS_MAX: usize = 1 << 20;
 const CHAIN_MAX: usize = if cfg!(loom) { 3 } else { 24 };
 
 pub(super) struct Buckets {
-    /// A power of two of them.
-    heads: Box<[AtomicPtr<Header>]>,
+    heads: Heads,
     seed: u64,
+    /// Where the heads go in the end.
+    pool: Option<Arc<Pool>>,
 }
+
+/// The first nodes of all buckets, a power of two of them.
+#[derive(Default)]
+pub(in crate::memtable) struct Heads(Box<[AtomicPtr<Header>]>);
 
 /// What a chain tells of a key.
 pub(super) enum Looked<'a> {
@@ -39,20 +46,24 @@ pub(super) enum Looked<'a> {
 }
 
 impl Buckets {
-    /// For a list that will grow to so many bytes.
-    pub(super) fn new(list_bytes: usize, seed: u64) -> Self {
+    /// For a list that will grow to so many bytes. The lists of a pool hand on what was used before: each page of a new table costs
+    /// an insertion a fault.
+    pub(super) fn new(list_bytes: usize, seed: u64, pool: Option<Arc<Pool>>) -> Self {
         let usual = (list_bytes / ENTRY_BYTES_USUAL).max(1).next_power_of_two();
         let buckets = if cfg!(loom) { 2 } else { usual.min(BUCKETS_MAX) };
-        Buckets { heads: empty(buckets), seed }
+        let kept = pool.as_ref().and_then(|pool| pool.take_heads());
+        let kept = kept.filter(|heads| heads.0.len() == buckets);
+        Buckets { heads: kept.unwrap_or_else(|| Heads(empty(buckets))), seed, pool }
     }
 
     pub(super) fn memory(&self) -> usize {
-        size_of_val(&*self.heads)
+        self.heads.memory()
     }
 
     #[inline]
     pub(super) fn of(&self, user: &[u8]) -> &AtomicPtr<Header> {
-        &self.heads[hash64(user, self.seed) as usize & (self.heads.len() - 1)]
+        let heads = &self.heads.0;
+        &heads[hash64(user, self.seed) as usize & (heads.len() - 1)]
     }
 
     /// # Safety
@@ -71,6 +82,26 @@ impl Buckets {
             at = node.next_in_bucket();
         }
         Looked::Unknown
+    }
+}
+
+impl Heads {
+    pub(in crate::memtable) fn memory(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+
+    /// The same memory, of a table that nobody has any more.
+    fn emptied(mut self) -> Self {
+        self.0.fill_with(AtomicPtr::default);
+        self
+    }
+}
+
+impl Drop for Buckets {
+    fn drop(&mut self) {
+        if let Some(pool) = &self.pool {
+            pool.give_heads(std::mem::take(&mut self.heads).emptied());
+        }
     }
 }
 

@@ -24,8 +24,12 @@ const LOOK_EVERY: u32 = match () {
 };
 /// So many of them since the last look are worth an index.
 const SEARCHES_MIN: u32 = if cfg!(loom) { 0 } else { LOOK_EVERY / 2 };
-/// Older nodes that go in with each insertion.
-const CATCH_UP: usize = match () {
+/// Older nodes that go in with each of the first insertions: the pages of a new table may be made by them.
+const CATCH_UP_MIN: usize = if cfg!(any(loom, test)) { 1 } else { 4 };
+/// So many insertions later it is one more.
+const CATCH_UP_STEP: usize = 16;
+/// And at the most.
+const CATCH_UP_MAX: usize = match () {
     () if cfg!(loom) => 1,
     () if cfg!(test) => 2,
     () => 16,
@@ -85,6 +89,8 @@ pub(super) enum Indexing {
         buckets: Box<Buckets>,
         /// Older nodes from here on are not in yet.
         rest: Option<NonNull<Header>>,
+        /// Insertions since it was begun.
+        since: usize,
     },
 }
 
@@ -126,8 +132,9 @@ impl Indexing {
     fn begin_if_wanted(&mut self, list: &Shared) {
         let Indexing::NotYet { list_bytes, seed, left } = self else { return };
         if list.index.searches.load(Relaxed) >= SEARCHES_MIN {
-            let buckets = Box::new(Buckets::new(*list_bytes, *seed));
-            *self = Indexing::Begun { buckets, rest: list.first().map(Node::pointer) };
+            let pool = list.arena.pool().cloned();
+            let buckets = Box::new(Buckets::new(*list_bytes, *seed, pool));
+            *self = Indexing::Begun { buckets, rest: list.first().map(Node::pointer), since: 0 };
         } else {
             list.index.searches.store(0, Relaxed);
             *left = LOOK_EVERY;
@@ -138,11 +145,13 @@ impl Indexing {
     /// As of [`go_on`](Self::go_on).
     #[cold]
     unsafe fn catch_up(&mut self, list: &Shared, newest: Option<Node<'_>>, next: Option<Node<'_>>) {
-        let Indexing::Begun { buckets, rest } = self else { return };
+        let Indexing::Begun { buckets, rest, since } = self else { return };
         if let Some(newest) = newest {
             add_newest(buckets.of(newest.user()), Some(newest), next);
         }
-        for _ in 0..CATCH_UP {
+        let catch_up = (CATCH_UP_MIN + *since / CATCH_UP_STEP).min(CATCH_UP_MAX);
+        *since += 1;
+        for _ in 0..catch_up {
             let Some(pointer) = *rest else { break };
             let node = list.node(pointer);
             // SAFETY: the list's nodes live as long as it does.

@@ -14,12 +14,13 @@ use crate::memtable::window;
 
 /// The first window for hints is chosen when so many entries show what keys have in common.
 const WINDOW_ENTRIES_MIN: u64 = if cfg!(loom) { 1 } else { 16 };
-/// A list has a finder from so many entries on: a smaller one is searched in the processor's cache. (Loom's have none:
+/// A list has a finder from so many entries on: a smaller one is searched in the processor's cache. To make it takes ten
+/// microseconds or twenty, which one insertion pays. (Loom's have none:
 /// what one thread alone has, it need not explore.)
 const FINDER_ENTRIES_MIN: u64 = match () {
     () if cfg!(loom) => u64::MAX,
     () if cfg!(test) => 32,
-    () => 4 << 10,
+    () => 1 << 10,
 };
 /// And up to so many, at the next power of two: to part a block of a larger one takes too long.
 const FINDER_ENTRIES_MAX: u64 = if cfg!(test) { 1 << 12 } else { 1 << 20 };
