@@ -305,6 +305,28 @@ mod tests {
         std::fs::remove_file(&log.path).unwrap();
     }
 
+    /// What of it is not used is given back.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "as the module above")]
+    fn what_is_expected_is_made_ready() {
+        let mut log = mapped("expected");
+        log.expect_appends(1 << 20);
+        let state = |log: &MappedLog| {
+            (log.reserved, log.zeroed, log.span.as_ref().unwrap().has_pages_until)
+        };
+        assert_eq!(state(&log), (1 << 20, STEP_BYTES, STEP_BYTES));
+        log.append(&[7; 100], Site::WalAppend).unwrap();
+        assert_eq!(
+            state(&log),
+            (1 << 20, STEP_BYTES, STEP_BYTES),
+            "the first append makes nothing"
+        );
+        log.close(Site::WalClose).unwrap();
+        assert!(512 * std::fs::metadata(&log.path).unwrap().blocks() <= PAGE_BYTES);
+        assert_eq!(std::fs::read(&log.path).unwrap(), [7; 100]);
+        std::fs::remove_file(&log.path).unwrap();
+    }
+
     /// Zeros that were written ahead are written over by calls.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "as the module above")]
