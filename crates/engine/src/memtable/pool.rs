@@ -46,7 +46,9 @@ pub(crate) struct Pool {
     lent_bytes: AtomicUsize,
     /// Of a hash table.
     heads: Mutex<Option<Heads>>,
-    /// How many of the chunks are huge, by the last change.
+    /// What is kept of either, and how many of the chunks are huge, by the last change: writers ask, and wait for no lock.
+    chunk_bytes: AtomicUsize,
+    head_bytes: AtomicUsize,
     huge_chunks: AtomicUsize,
     /// There are fewer huge chunks than should be, and nobody was asked for more.
     is_low: AtomicBool,
@@ -75,10 +77,20 @@ impl Pool {
     /// Keeps so many bytes at most.
     fn new(bytes_max: usize) -> Arc<Self> {
         let chunks = Mutex::new(Rank::Leaf, Vec::new());
-        let (lent_bytes, huge_chunks) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let [lent_bytes, chunk_bytes, head_bytes, huge_chunks] =
+            std::array::from_fn(|_| AtomicUsize::new(0));
         let heads = Mutex::new(Rank::Leaf, None);
         let is_low = AtomicBool::new(false);
-        Arc::new(Pool { chunks, bytes_max, lent_bytes, heads, huge_chunks, is_low })
+        Arc::new(Pool {
+            chunks,
+            bytes_max,
+            lent_bytes,
+            heads,
+            chunk_bytes,
+            head_bytes,
+            huge_chunks,
+            is_low,
+        })
     }
 
     /// True once after a spare huge chunk was taken, and once before the first will be. To make the pages of one takes a
@@ -117,13 +129,12 @@ impl Pool {
 
     /// What memtables have, those that are gone included whose memory is kept.
     pub(crate) fn all_bytes(&self) -> usize {
-        let heads = self.heads.lock().as_ref().map_or(0, Heads::memory);
-        self.lent_bytes.load(Relaxed) + self.bytes() + heads
+        self.lent_bytes.load(Relaxed) + self.bytes() + self.head_bytes.load(Relaxed)
     }
 
     /// What is kept at the moment.
     pub(crate) fn bytes(&self) -> usize {
-        held(&self.chunks.lock())
+        self.chunk_bytes.load(Relaxed)
     }
 
     #[cfg(all(test, not(loom)))]
@@ -133,10 +144,11 @@ impl Pool {
 
     fn keep(&self, chunks: &mut Vec<Piece>, piece: Piece) {
         chunks.push(piece);
-        self.count_huge(chunks);
+        self.count(chunks);
     }
 
-    fn count_huge(&self, chunks: &[Piece]) {
+    fn count(&self, chunks: &[Piece]) {
+        self.chunk_bytes.store(held(chunks), Relaxed);
         let huge = chunks.iter().filter(|piece| piece.bytes == HUGE_BYTES).count();
         self.huge_chunks.store(huge, Relaxed);
     }
@@ -159,18 +171,24 @@ impl Pool {
         let mut chunks = self.chunks.lock_soon()?;
         let at = chunks.iter().rposition(|piece| piece.bytes == bytes)?;
         let piece = chunks.swap_remove(at);
-        self.count_huge(&chunks);
+        self.count(&chunks);
         Some(piece)
     }
 
     /// Those of a table that is gone, all empty, if some are kept.
     pub(super) fn take_heads(&self) -> Option<Heads> {
-        self.heads.lock_soon()?.take()
+        let mut kept = self.heads.lock_soon()?;
+        self.head_bytes.store(0, Relaxed);
+        kept.take()
     }
 
     pub(super) fn give_heads(&self, heads: Heads) {
-        // What was kept is dropped without the lock.
-        let _kept = self.heads.lock().replace(heads);
+        let old = {
+            let mut kept = self.heads.lock();
+            self.head_bytes.store(heads.memory(), Relaxed);
+            kept.replace(heads)
+        };
+        drop(old); // Without the lock.
     }
 
     /// Takes back what was [taken](Self::take).
