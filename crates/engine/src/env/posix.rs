@@ -14,6 +14,8 @@
 mod log;
 #[cfg(target_os = "linux")]
 mod resident;
+#[cfg(target_os = "linux")]
+mod writeback;
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -58,7 +60,12 @@ impl FileSystem for PosixFileSystem {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o644).custom_flags(NO_FOLLOW);
         let file = options.open(path).map_err(|cause| Error::io("create", path, cause))?;
-        Ok(Box::new(PosixWriter { file: Some(file), path: path.to_owned() }))
+        Ok(Box::new(PosixWriter {
+            file: Some(file),
+            path: path.to_owned(),
+            #[cfg(target_os = "linux")]
+            writeback: writeback::Writeback::default(),
+        }))
     }
 
     #[cfg(target_os = "linux")]
@@ -154,11 +161,13 @@ struct PosixWriter {
     /// `None` once closed.
     file: Option<File>,
     path: PathBuf,
+    #[cfg(target_os = "linux")]
+    writeback: writeback::Writeback,
 }
 
 impl PosixWriter {
-    fn open_file(&mut self) -> &mut File {
-        self.file.as_mut().expect("no call follows close")
+    fn open_file(&self) -> &File {
+        self.file.as_ref().expect("no call follows close")
     }
 }
 
@@ -179,8 +188,13 @@ fn open_to_read(path: &Path) -> io::Result<File> {
 impl WritableFile for PosixWriter {
     fn append(&mut self, data: &[u8], _: Site) -> Result<()> {
         // `write_all` goes on after short writes and interruptions.
-        let written = self.open_file().write_all(data);
-        written.map_err(|cause| Error::io("append", &self.path, cause))
+        let mut file = self.open_file();
+        file.write_all(data).map_err(|cause| Error::io("append", &self.path, cause))?;
+        #[cfg(target_os = "linux")]
+        if let Some(file) = &self.file {
+            self.writeback.appended(file, data.len());
+        }
+        Ok(())
     }
 
     fn sync(&mut self, _: Site) -> Result<()> {
