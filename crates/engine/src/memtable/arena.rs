@@ -66,10 +66,18 @@ impl Arena {
         self.used_bytes.load(Relaxed)
     }
 
-    /// A new chunk's memory behind its head, uninitialised.
+    /// The memory of a chunk of its own, uninitialised.
     fn grow(&self, bytes: usize) -> NonNull<u8> {
         let whole = bytes.checked_add(size_of::<Chunk>()).expect("an entry fits in memory");
-        let piece = self.pool.as_ref().map_or_else(|| Piece::new(whole), |pool| pool.take(whole));
+        self.hold(match &self.pool {
+            Some(pool) => pool.take(whole),
+            None => Piece::new(whole),
+        })
+    }
+
+    /// Makes the piece a chunk, and returns its memory behind the head.
+    fn hold(&self, piece: Piece) -> NonNull<u8> {
+        let bytes = piece.bytes() - size_of::<Chunk>();
         let chunk = piece.into_start().cast::<Chunk>();
         // `Relaxed`: only the owner of the `Bump` changes the list, and only `drop` reads it.
         let older = self.newest.load(Relaxed);
@@ -108,12 +116,12 @@ impl Bump {
         if bytes > self.next_chunk_bytes / 4 {
             return arena.grow(bytes);
         }
-        let whole = match &arena.pool {
-            Some(pool) => pool.ready(self.next_chunk_bytes),
-            None => self.next_chunk_bytes,
+        let piece = match &arena.pool {
+            Some(pool) => pool.take_chunk(self.next_chunk_bytes),
+            None => Piece::new(self.next_chunk_bytes),
         };
-        let chunk_bytes = whole - size_of::<Chunk>();
-        let memory = arena.grow(chunk_bytes);
+        let chunk_bytes = piece.bytes() - size_of::<Chunk>();
+        let memory = arena.hold(piece);
         if let Some(pool) = &arena.pool {
             pool.watch_spares(arena.used_bytes());
         }

@@ -155,15 +155,25 @@ impl Pool {
 
     /// A chunk of that size, its content undefined: a kept one, or a new one.
     pub(super) fn take(&self, bytes: usize) -> Piece {
-        self.lent_bytes.fetch_add(bytes, Relaxed);
-        self.take_kept(bytes).unwrap_or_else(|| Piece::new(bytes))
+        self.lend(self.take_kept(bytes).unwrap_or_else(|| Piece::new(bytes)))
     }
 
-    /// The size to take instead of `bytes`: for a huge chunk that nobody has made ready, smaller ones. The
-    /// system makes their pages one by one, and not all at the cost of one put.
-    pub(super) fn ready(&self, bytes: usize) -> usize {
-        let is_missing = bytes == HUGE_BYTES && self.is_stocked_up() && self.huge_chunks() == 0;
-        if is_missing { CHUNK_BYTES_MAX } else { bytes }
+    /// A chunk to fill, of that size or another. Large memtables take a huge one wherever one is ready: others come from the
+    /// system, and a writer waits for whoever has the map of memory. With none ready they take smaller ones, whose pages are
+    /// made one by one, and not all at the cost of one put.
+    pub(super) fn take_chunk(&self, bytes: usize) -> Piece {
+        if !self.is_stocked_up() {
+            return self.take(bytes);
+        }
+        match self.take_kept(HUGE_BYTES) {
+            Some(huge) => self.lend(huge),
+            None => self.take(bytes.min(CHUNK_BYTES_MAX)),
+        }
+    }
+
+    fn lend(&self, piece: Piece) -> Piece {
+        self.lent_bytes.fetch_add(piece.bytes, Relaxed);
+        piece
     }
 
     fn take_kept(&self, bytes: usize) -> Option<Piece> {
@@ -220,6 +230,10 @@ impl Piece {
             ask_for_a_huge_page(start);
         }
         Piece { start, bytes: layout.size() }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The memory, no longer owned.
@@ -281,7 +295,7 @@ mod tests {
                     assert_eq!(pool.bytes(), SPARES * HUGE_BYTES);
                 }
             }
-            let huge = (bytes - USED_BYTES_HUGE) / HUGE_BYTES;
+            let huge = (bytes - USED_BYTES_SPARES) / HUGE_BYTES;
             assert_eq!(asked > 0, stocks_up);
             assert!(!stocks_up || (huge..huge + SPARES + 2).contains(&taken), "{taken}");
         }
@@ -291,8 +305,14 @@ mod tests {
     #[test]
     fn without_a_spare_chunks_are_small() {
         let pool = Pool::for_memtables_of(64 << 20);
-        assert_eq!(pool.ready(HUGE_BYTES), CHUNK_BYTES_MAX);
-        assert_eq!(pool.ready(CHUNK_BYTES_MIN), CHUNK_BYTES_MIN);
+        let size_of_next = |bytes| {
+            let piece = pool.take_chunk(bytes);
+            let taken = piece.bytes();
+            pool.give(piece);
+            taken
+        };
+        assert_eq!(size_of_next(HUGE_BYTES), CHUNK_BYTES_MAX);
+        assert_eq!(size_of_next(CHUNK_BYTES_MIN), CHUNK_BYTES_MIN);
         let (arena, mut bump) = Arena::new(Some(Arc::clone(&pool)));
         let mut use_bytes = |bytes| {
             let until = arena.used_bytes() + bytes;
@@ -303,7 +323,7 @@ mod tests {
         };
         use_bytes(USED_BYTES_HUGE + HUGE_BYTES);
         pool.stock_up();
-        assert_eq!((pool.ready(HUGE_BYTES), pool.huge_chunks()), (HUGE_BYTES, SPARES));
+        assert_eq!((size_of_next(CHUNK_BYTES_MIN), pool.huge_chunks()), (HUGE_BYTES, SPARES));
         use_bytes(SPARES * HUGE_BYTES);
         assert_eq!(pool.huge_chunks(), 0);
         use_bytes(HUGE_BYTES);
