@@ -11,6 +11,9 @@ use std::time::Duration;
 /// The longest put is one of these where nothing else is in its way, and with shorter ones sleeps are what p99.9 is of. Lanes
 /// need some of it to come and go.
 const SLEEP: Duration = Duration::from_micros(700);
+/// Where a memtable of so many bytes fills, sleeps are few beside the puts, and p99.9 does with shorter ones.
+const ROOM_LARGE: usize = 16 << 20;
+const SLEEP_LARGE: Duration = Duration::from_micros(400);
 /// Price of a byte at full pressure: 4 MiB/s.
 const NANOS_PER_BYTE_MAX: f64 = 1e9 / (4 << 20) as f64;
 /// So often the leader looks how far flushes are. For each look there is one sleep at the most.
@@ -78,7 +81,8 @@ impl Fill {
         (self.filled, self.seen) = (filled, now);
         // Writing took a part of it, and so did the last sleep.
         self.debt = (self.debt + left.mul_f64(share)).saturating_sub(took).min(FILL_DEBT_MAX);
-        (self.debt >= SLEEP).then_some(SLEEP)
+        let sleep = if room < ROOM_LARGE { SLEEP } else { SLEEP_LARGE };
+        (self.debt >= sleep).then_some(sleep)
     }
 }
 
@@ -141,5 +145,6 @@ mod tests {
         let took = fill(&mut account, &mut now, 5, Duration::from_secs(3600));
         assert!(took < Duration::from_millis(400), "{took:?}");
         assert_eq!(account.charge(now, 40 << 10, ROOM, Duration::MAX), Some(SLEEP));
+        assert_eq!(account.charge(now, 40 << 10, 16 * ROOM, Duration::MAX), Some(SLEEP_LARGE));
     }
 }
