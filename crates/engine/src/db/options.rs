@@ -46,8 +46,8 @@ pub struct Options {
     pub listeners: Vec<Arc<dyn EventListener>>,
     /// Keep a text log of events, `LOG`, in the database folder, as LevelDB does. Default: true.
     pub info_log: bool,
-    /// Bytes of writes gathered in memory before they are written as a table; 64 KiB to 1 GiB. Memory
-    /// of up to one such buffer is kept for the next until the database is closed. Default: 4 MiB.
+    /// Bytes of writes gathered in memory before they are written as a table, with what indexes them; 64 KiB to 1 GiB.
+    /// Memory of up to one such buffer is kept for the next until the database is closed. Default: 4 MiB.
     pub write_buffer_size: usize,
     /// Write buffers that may wait to be written as tables while another takes writes; 1 to 16.
     /// Default: 2 (LevelDB: 1).

@@ -24,7 +24,7 @@ impl Core {
         self.slow_down(committer)?;
         self.look_about(committer);
         let table = committer.inserter.table();
-        let full = table.approximate_bytes() + bytes > self.settings.write_buffer_bytes;
+        let full = table.memory() + bytes > self.settings.write_buffer_bytes;
         if full && !table.is_empty() {
             self.wait_for_space()?;
             self.switch_memtable(committer)?;
@@ -34,7 +34,7 @@ impl Core {
 
     /// Whether the memtable takes so many bytes more, and nothing is in their way.
     pub(crate) fn has_room(&self, committer: &Committer, bytes: usize) -> bool {
-        let filled = committer.inserter.table().approximate_bytes();
+        let filled = committer.inserter.table().memory();
         filled + bytes <= self.settings.write_buffer_bytes
             && self.pressure() <= 0.0
             && !committer.is_poisoned()
@@ -62,7 +62,7 @@ impl Core {
     /// Now and then: tells lanes where writing goes on, and slows down where flushes are behind.
     #[inline]
     fn look_about(&self, committer: &mut Committer) {
-        let filled = committer.inserter.table().approximate_bytes();
+        let filled = committer.inserter.table().memory();
         if committer.pace.fill.wants_look(filled) && !self.runs_by_hand() {
             self.keep_pace_with_flushes(committer, filled);
         }

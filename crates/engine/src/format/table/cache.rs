@@ -19,6 +19,9 @@ const USES_TO_DIRECTORY: u8 = 4;
 
 /// An `Arc` counts its holders in front of what they hold.
 const COUNTS_BYTES: usize = 2 * size_of::<usize>();
+/// What keeping a block takes besides: those counts, what the allocator has in front of it and of its bytes, its place on the
+/// shelf and its turn in the cache's line.
+pub(crate) const KEEPING_BYTES: usize = 96;
 
 /// A block as caches hold it: verified, uncompressed, its content never changing.
 pub struct CachedBlock {
@@ -40,9 +43,9 @@ impl CachedBlock {
         }
     }
 
-    /// Memory that the block takes, in bytes.
+    /// Memory that the block takes in a cache, in bytes.
     pub fn charge(&self) -> u64 {
-        (self.block.memory() + size_of::<CachedBlock>()) as u64
+        (self.block.memory() + size_of::<CachedBlock>() + KEEPING_BYTES) as u64
     }
 
     /// For caches: whether the block was used since it came or since the last call or two. Each call forgets a use,
