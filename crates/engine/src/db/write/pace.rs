@@ -13,7 +13,7 @@ use std::time::Duration;
 const SLEEP: Duration = Duration::from_micros(700);
 /// Where a memtable of so many bytes fills, sleeps are few beside the puts, and p99.9 does with shorter ones.
 const ROOM_LARGE: usize = 16 << 20;
-const SLEEP_LARGE: Duration = Duration::from_micros(400);
+const SLEEP_LARGE: Duration = Duration::from_micros(200);
 /// Price of a byte at full pressure: 4 MiB/s.
 const NANOS_PER_BYTE_MAX: f64 = 1e9 / (4 << 20) as f64;
 /// So often the leader looks how far flushes are. For each look there is one sleep at the most.
