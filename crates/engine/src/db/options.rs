@@ -60,7 +60,7 @@ pub struct Options {
     /// there without a call to the system. What write buffers and compactions take is taken off it. On Linux, and as
     /// far as the process may lock memory (`RLIMIT_MEMLOCK`). It counts as the process's and is the page cache's all the
     /// same: the system as a whole needs no more. Who cuts such a table short from outside ends the process (`SIGBUS`).
-    /// 0 turns it off. Default: 18 MiB.
+    /// 0 turns it off. Default: 23 MiB.
     pub resident_bytes: usize,
     /// Bytes of entries in a block before compression; 1 KiB to 4 MiB. Default: 4096.
     pub block_size: usize,
@@ -162,7 +162,7 @@ impl Default for Options {
             max_immutable_memtables: 2,
             max_open_files: 1000,
             block_cache: None,
-            resident_bytes: 18 << 20,
+            resident_bytes: 23 << 20,
             block_size: 4096,
             block_restart_interval: 16,
             max_file_size: 2 << 20,

@@ -12,6 +12,11 @@ const MERGE_BYTES: usize = 3 << 20;
 /// A table of level 0 takes about so much: its filter, its index, and what will be read ahead of it when it is merged.
 const LEVEL0_TABLE_BYTES: usize = 256 << 10;
 
+/// A database that is written to takes about so much besides: what lanes and logs need.
+const WRITING_BYTES: usize = 6 << 20;
+/// With memtables of less it is one that is read.
+const MEMTABLE_BYTES_MIN: usize = 512 << 10;
+
 impl Core {
     /// Removes files. One that cannot be removed stays, and the next open sweeps it: an orphan
     /// costs space, never data.
@@ -49,7 +54,10 @@ impl Core {
     pub(crate) fn resident_bytes_max(&self) -> u64 {
         let merges = self.merges.load(Ordering::Relaxed) as usize * MERGE_BYTES;
         let level0 = self.level0_tables.load(Ordering::Relaxed) as usize * LEVEL0_TABLE_BYTES;
-        let others = self.memory.all_bytes() + merges + level0;
+        let memtables = self.memory.all_bytes();
+        let is_written_to = memtables >= MEMTABLE_BYTES_MIN || merges > 0;
+        let writing = if is_written_to { WRITING_BYTES } else { 0 };
+        let others = memtables + merges + level0 + writing;
         self.options.resident_bytes.saturating_sub(others) as u64
     }
 
