@@ -32,8 +32,9 @@ const HURRY: u32 = 120;
 enum Way {
     /// By looking.
     Looks(Following),
-    /// By a broker, to which the writer announces it. It looks as usual only where that fails.
-    IsTold,
+    /// By a broker, to which the writer announces it, and asks for it so many times at once. It looks as usual only where
+    /// that fails.
+    IsTold { asks: usize },
 }
 
 /// A replica beside a writer, looking each second, ten times a second, and when it is told, and one of which nobody writes.
@@ -47,7 +48,8 @@ pub fn replicas(plan: &Plan, tell: &mut dyn FnMut(Figure)) -> Result<()> {
     let ways = [
         ("looks each second", Way::Looks(Following::default())),
         ("each 0.1 s", Way::Looks(often)),
-        ("is told", Way::IsTold),
+        ("is told", Way::IsTold { asks: 1 }),
+        ("is told, asks 4 times at once", Way::IsTold { asks: 4 }),
     ];
     for (name, way) in ways {
         let followed = follow(plan, way, VERSIONS)?;
@@ -99,20 +101,21 @@ fn follow(plan: &Plan, way: Way, versions: u64) -> Result<Followed> {
     let client = crew.client(plan.seed)?;
     let machine = stage.machine("owner")?;
     let (announced, told) = (Times::default(), Times::default());
-    let announce = matches!(way, Way::IsTold).then(|| announce(client.announce(), &announced));
+    let announce =
+        matches!(way, Way::IsTold { .. }).then(|| announce(client.announce(), &announced));
     let extras = Extras { announce, ..Extras::default() };
     let db = machine.open_with(Mode::Tiered, LocalCopies::All, extras)?;
     let mut dice = Dice(plan.seed);
     commit(&db, plan, &mut dice)?;
     let reader = stage.machine("replica")?;
-    let following = match way {
-        Way::Looks(following) => following,
-        Way::IsTold => Following::default(),
+    let (following, asks) = match way {
+        Way::Looks(following) => (following, 1),
+        Way::IsTold { asks } => (Following::default(), asks),
     };
-    let replica = replica(&reader, &reader.home, following)?;
+    let replica = replica(&reader, &reader.home, following, asks)?;
     let listener = match way {
         Way::Looks(_) => None,
-        Way::IsTold => Some(crew.listen(plan.seed, hear(&replica, &told))?),
+        Way::IsTold { .. } => Some(crew.listen(plan.seed, hear(&replica, &told))?),
     };
     if listener.is_some() {
         wait_until("no news came", || Ok(!told.all().is_empty()))?;
@@ -216,10 +219,11 @@ fn wait_until(what_if_not: &str, mut holds: impl FnMut() -> Result<bool>) -> Res
     Ok(())
 }
 
-fn replica(machine: &Machine, home: &Home, following: Following) -> Result<Replica> {
+fn replica(machine: &Machine, home: &Home, following: Following, asks: usize) -> Result<Replica> {
     let options = engine(None);
     let reads = machine.reads(&options)?;
-    Replica::follow(home, options, ReplicaOptions::default().with_reads(reads), following)
+    let replica = ReplicaOptions::default().with_reads(reads).with_requests_at_once(asks);
+    Replica::follow(home, options, replica, following)
 }
 
 /// Requests and dollars of the first hour in which a replica finds nothing new, on a clock that hurries so much.
@@ -233,7 +237,7 @@ fn idle_hour(plan: &Plan, times: u32) -> Result<(f64, f64)> {
     let clock: Arc<dyn Clock> = Arc::new(Hurried { inner: Env::posix().clock, times });
     let bucket = Arc::clone(reader.home.bucket());
     let home = Home::new(bucket, reader.home.root().clone(), Arc::clone(&clock));
-    let replica = replica(&reader, &home, Following::default())?;
+    let replica = replica(&reader, &home, Following::default(), 1)?;
     let before = reader.bucket.meter();
     clock.sleep(HOUR);
     let after = reader.bucket.meter();
@@ -282,7 +286,9 @@ mod tests {
     #[test]
     fn a_replica_that_is_told_shows_each_version_too() {
         let plan = small("told");
-        let followed = follow(&plan, Way::IsTold, 3).unwrap();
+        let followed = follow(&plan, Way::IsTold { asks: 3 }, 3).unwrap();
+        check(&followed, 3);
+        let followed = follow(&plan, Way::IsTold { asks: 1 }, 3).unwrap();
         check(&followed, 3);
         assert!(!followed.news.is_empty(), "the broker passes on what is announced");
         let mut figures = Vec::new();

@@ -72,6 +72,11 @@ impl Home {
         Home { root, ..self.clone() }
     }
 
+    /// The same, asked by way of `bucket`, which has the same objects.
+    pub(crate) fn through(&self, bucket: Arc<dyn Bucket>) -> Self {
+        Home { bucket, ..self.clone() }
+    }
+
     /// Where in the bucket.
     pub fn root(&self) -> &Root {
         &self.root

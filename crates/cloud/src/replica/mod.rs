@@ -8,6 +8,7 @@
 //! its tables stay for as long as collectors let pass, an hour unless they were told otherwise.
 //! I3: what is shown was read in the bucket. News ([`News`]) has a follower look sooner, and no more.
 
+mod eager;
 mod news;
 mod store;
 
@@ -25,7 +26,7 @@ use siltstone::{
 };
 
 use crate::archive::restore as archive;
-use crate::bucket::Purpose;
+use crate::bucket::{Bucket, Purpose};
 use crate::error::{Error, ErrorKind};
 use crate::home::Home;
 use crate::log::replay::{self, Replay, read_newest};
@@ -33,6 +34,7 @@ use crate::log::state::VersionState;
 use crate::names::{Token, VersionNumber};
 use crate::pins::follow::{Follower, Following};
 use crate::reads::tables::{RemoteOptions, RemoteTables};
+use eager::Eager;
 use news::Ear;
 pub use news::News;
 use store::BucketTables;
@@ -50,13 +52,17 @@ pub struct ReplicaOptions {
     pub reads: RemoteOptions,
     /// Shows what is in the archived log as well, as of the moment when a version is opened. Default: true.
     pub with_log: bool,
+    /// How often each request is made at once while a version of which there was [`News`] is opened, up to 8: the first
+    /// answer counts. Of four the first is seldom late, and each new version costs four times as much. Default: once.
+    pub requests_at_once: usize,
     /// By which its leases are known. Default: made from the environment's seed and time.
     pub token: Option<Token>,
 }
 
 impl Default for ReplicaOptions {
     fn default() -> Self {
-        ReplicaOptions { reads: RemoteOptions::default(), with_log: true, token: None }
+        let reads = RemoteOptions::default();
+        ReplicaOptions { reads, with_log: true, requests_at_once: 1, token: None }
     }
 }
 
@@ -65,11 +71,19 @@ impl ReplicaOptions {
     pub fn with_reads(self, reads: RemoteOptions) -> Self {
         ReplicaOptions { reads, ..self }
     }
+
+    /// The same, asking for what is new so many times at once.
+    pub fn with_requests_at_once(self, requests_at_once: usize) -> Self {
+        ReplicaOptions { requests_at_once, ..self }
+    }
 }
 
 impl fmt::Debug for ReplicaOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReplicaOptions").field("with_log", &self.with_log).finish_non_exhaustive()
+        f.debug_struct("ReplicaOptions")
+            .field("with_log", &self.with_log)
+            .field("requests_at_once", &self.requests_at_once)
+            .finish_non_exhaustive()
     }
 }
 
@@ -127,12 +141,17 @@ impl Replica {
         following: Following,
     ) -> Result<Self> {
         let threads = Arc::clone(&engine.env.threads);
+        let eager = Eager::new(home.bucket(), options.requests_at_once, &threads);
+        let home = &match &eager {
+            Some(eager) => home.through(Arc::clone(eager) as Arc<dyn Bucket>),
+            None => home.clone(),
+        };
         let token = options.token.unwrap_or_else(|| Token::fresh(&engine.env));
         let (follower, replay) = Follower::start(home, following, token).map_err(|error| {
             if error.kind() == ErrorKind::Gone { none(home) } else { error.into() }
         })?;
         let shared = Arc::new(Shared::open(home, engine, options, replay)?);
-        let track = Track { shared: Arc::clone(&shared), follower, following, token };
+        let track = Track { shared: Arc::clone(&shared), follower, following, token, eager };
         let lane = threads.spawn("siltstone-follow", Box::new(move || track.run()))?;
         Ok(Replica { shared, lane: Some(lane) })
     }
@@ -299,13 +318,16 @@ struct Track {
     follower: Follower,
     following: Following,
     token: Token,
+    eager: Option<Arc<Eager>>,
 }
 
 impl Track {
     fn run(mut self) {
         while !self.shared.state().stopping {
             let told = self.shared.state().ear.take();
+            self.set_haste(told > 0);
             let stepped = self.step();
+            self.set_haste(false);
             let soon = self.shared.home.now().saturating_add(self.following.busy);
             let mut state = self.shared.state();
             match stepped {
@@ -329,6 +351,12 @@ impl Track {
             self.rest();
         }
         self.follower.stop();
+    }
+
+    fn set_haste(&self, in_haste: bool) {
+        if let Some(eager) = &self.eager {
+            eager.set_haste(in_haste);
+        }
     }
 
     /// The version that is shown since, if there was a new one.

@@ -119,6 +119,11 @@ const WAITING: Following = Following {
 
 /// A follower that waits for news, and its writer, which announces to whoever stands in the middle.
 fn told() -> (CloudDb, Replica, Arc<Mutex<Vec<u64>>>) {
+    told_and_asking(1)
+}
+
+/// It asks for what is new so many times at once.
+fn told_and_asking(times: usize) -> (CloudDb, Replica, Arc<Mutex<Vec<u64>>>) {
     let (_, home) = world();
     let announced = Arc::new(Mutex::new(Vec::new()));
     let mut cloud = CloudOptions { token: Some(Token(1)), ..CloudOptions::default() };
@@ -129,6 +134,7 @@ fn told() -> (CloudDb, Replica, Arc<Mutex<Vec<u64>>>) {
     load(&db, 0);
     commit(&db);
     let options = ReplicaOptions { token: Some(Token(1 << 64)), ..ReplicaOptions::default() };
+    let options = options.with_requests_at_once(times);
     let replica = Replica::follow(&home, engine(), options, WAITING).unwrap();
     (db, replica, announced)
 }
@@ -155,19 +161,21 @@ fn each_version_is_announced_when_its_record_is_there() {
 
 #[test]
 fn who_is_told_looks_at_once_however_long_it_would_rest() {
-    let (db, replica, _) = told();
-    let news = replica.news();
-    for round in 1..4 {
-        load(&db, round);
-        let version = commit(&db);
-        news.tell(version);
-        // All versions up to that one are gone through.
-        until("the replica goes on", || replica.version() >= version);
-        assert_eq!(shown(&replica.db()), round);
+    for times in [1, 4] {
+        let (db, replica, _) = told_and_asking(times);
+        let news = replica.news();
+        for round in 1..4 {
+            load(&db, round);
+            let version = commit(&db);
+            news.tell(version);
+            // All versions up to that one are gone through.
+            until("the replica goes on", || replica.version() >= version);
+            assert_eq!(shown(&replica.db()), round);
+        }
+        assert!(replica.failure().is_none());
+        drop(replica);
+        news.tell(u64::MAX);
     }
-    assert!(replica.failure().is_none());
-    drop(replica);
-    news.tell(u64::MAX);
 }
 
 #[test]
