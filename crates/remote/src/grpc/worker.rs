@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::link::{Incoming, Link, open_session};
 use super::security::{BrokerAddress, TransportError};
@@ -52,6 +52,8 @@ pub async fn run_worker(
 /// other side: there are as many messages as outputs and orders.
 enum Input {
     Link(u64, Incoming<WorkerOrder>),
+    /// The broker has ended the connection of this number, for there is another of the same worker's.
+    Replaced(u64),
     Advanced(AttemptId, Vec<OutputTable>, Costs),
     Ended(AttemptId, Result<JobResult, JobFailure>),
 }
@@ -106,7 +108,12 @@ impl Host {
                     Incoming::Lost => self.lose_link(),
                 }
             }
-            Input::Link(..) => {}
+            Input::Replaced(number) if number == self.links && self.link.is_some() => {
+                self.link = None;
+                self.tell(WorkerEvent::Replaced);
+            }
+            // Of a connection that it has given up itself.
+            Input::Link(..) | Input::Replaced(_) => {}
             Input::Advanced(id, outputs, costs) => {
                 self.tell(WorkerEvent::Advanced(id, outputs, costs));
             }
@@ -172,6 +179,10 @@ impl Host {
                     Ok(order) => bring(Incoming::Message(order)),
                     Err(status) => {
                         address.tell_lost(&status);
+                        // As the broker says of nothing else.
+                        if status.code() == Code::Aborted {
+                            return drop(events.send(Input::Replaced(number)));
+                        }
                         return bring(Incoming::Lost);
                     }
                 }

@@ -13,7 +13,8 @@ use crate::message::{Assignment, AttemptId, Capabilities, Hello, WorkerMessage, 
 pub struct WorkerConfig {
     /// Its name. Certificates and logs speak of it.
     pub worker: WorkerId,
-    /// Which start of it: by chance, so that two processes of one name are told apart.
+    /// Which start of it: by chance, so that two processes of one name are told apart. Where a copy of the process has the
+    /// same, one of the two changes its own.
     pub incarnation: u64,
     /// Jobs that it runs at once.
     pub slots: u32,
@@ -64,6 +65,8 @@ pub enum WorkerEvent {
     Ordered(WorkerOrder),
     /// The session has ended, or could not be opened.
     Lost,
+    /// The broker has ended the session: another process says that it is this one.
+    Replaced,
     /// A runner has finished outputs.
     Advanced(AttemptId, Vec<OutputTable>, Costs),
     /// A runner has ended, stopped or not.

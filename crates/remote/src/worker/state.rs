@@ -91,6 +91,7 @@ impl Worker {
         match event {
             WorkerEvent::Ordered(order) => self.obey(order),
             WorkerEvent::Lost => self.lose_link(),
+            WorkerEvent::Replaced => self.give_way(),
             WorkerEvent::Advanced(id, outputs, costs) => self.advance(id, outputs, costs),
             WorkerEvent::Ended(id, outcome) => self.end(id, outcome),
             WorkerEvent::Drain => self.drain(),
@@ -281,6 +282,15 @@ impl Worker {
         self.failures = self.failures.saturating_add(1);
         let wait = self.config.reconnect.wait(self.failures, &mut self.dice);
         self.link = Link::Down { retry_at: self.now + wait };
+    }
+
+    /// To a copy of this process: two that both say they are the same throw each other out without end. What it holds is the
+    /// other's, unless the broker says otherwise to its next hello.
+    fn give_way(&mut self) {
+        // The copy has the same dice. That it stands where this one does at the same moment is unlikely, and would be told again.
+        let moment = self.now.as_nanos() as u64;
+        self.config.incarnation = Dice::new(self.dice.next() ^ moment).next();
+        self.lose_link();
     }
 
     fn look_at_clock(&mut self) {

@@ -252,6 +252,27 @@ fn a_broker_that_does_not_answer_is_left() {
 }
 
 #[test]
+fn of_two_that_are_the_same_one_becomes_another() {
+    let mut benches = [Bench::new(2), Bench::new(2)];
+    benches[1].now += Duration::from_micros(1);
+    let hellos = benches.each_mut().map(|bench| {
+        let id = bench.assign(5);
+        let before = bench.reconnect();
+        bench.welcome();
+        bench.tell(WorkerEvent::Replaced);
+        bench.now = bench.worker.next_wake();
+        bench.tell(WorkerEvent::Tick);
+        let [WorkerAction::Connect(hello)] = &bench.actions[..] else {
+            panic!("{:?}", bench.actions)
+        };
+        assert_eq!((&hello.worker, hello.held[0].id), (&before.worker, id), "it asks for its jobs");
+        assert_ne!(hello.incarnation, before.incarnation);
+        hello.incarnation
+    });
+    assert_ne!(hellos[0], hellos[1], "even if both give way");
+}
+
+#[test]
 fn jobs_are_given_up_when_nobody_is_there_for_long() {
     let mut bench = Bench::new(2);
     let (running, done) = (bench.assign(5), bench.assign(6));
