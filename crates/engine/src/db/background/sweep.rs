@@ -13,9 +13,9 @@ const MERGE_BYTES: usize = 3 << 20;
 const LEVEL0_TABLE_BYTES: usize = 256 << 10;
 
 /// A database that is written to takes about so much besides: what lanes and logs need.
-const WRITING_BYTES: usize = 6 << 20;
+const WRITING_BYTES: usize = 7 << 20;
 /// With memtables of less it is one that is read.
-const MEMTABLE_BYTES_MIN: usize = 512 << 10;
+const MEMTABLE_BYTES_MIN: usize = 64 << 10;
 
 impl Core {
     /// Removes files. One that cannot be removed stays, and the next open sweeps it: an orphan
