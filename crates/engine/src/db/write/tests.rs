@@ -258,3 +258,29 @@ fn counters_miss_no_write_of_many_threads() {
     // Kind, length of the key, key, length of the value, value.
     assert_eq!(metrics.bytes_written, all * (1 + 1 + 6 + 1 + 5));
 }
+
+/// With what indexes it a memtable takes no more than the write buffer.
+#[test]
+fn an_index_counts_as_a_part_of_the_write_buffer() {
+    const BUFFER_BYTES: usize = 256 << 10;
+    let options = Options {
+        create_if_missing: true,
+        env: Env::memory(),
+        write_buffer_size: BUFFER_BYTES,
+        background: Background::ByHand,
+        ..Options::default()
+    };
+    let db = Db::open("db", options).unwrap();
+    let table = || Arc::clone(&db.core().state.lock().memtable.table);
+    let first = table();
+    for number in 0_u32.. {
+        db.put(number.to_be_bytes(), [7; 100]).unwrap();
+        assert!(db.get(number.to_be_bytes()).unwrap().is_some());
+        if !Arc::ptr_eq(&first, &table()) {
+            break;
+        }
+    }
+    let (all, entries) = (first.memory(), first.approximate_bytes());
+    assert!(all > entries, "it was searched, and has an index");
+    assert!(all <= BUFFER_BYTES && all > BUFFER_BYTES / 10 * 9, "{all}");
+}
