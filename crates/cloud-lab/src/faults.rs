@@ -343,6 +343,14 @@ mod tests {
         assert!(extra > 0 && outcome.wasted() <= extra, "{extra}: {}", outcome.made);
     }
 
+    /// Two that put each other out of their sessions begin every job anew, again and again.
+    #[test]
+    fn a_worker_and_its_copy_do_not_fight() {
+        let outcome = outcome(Fault::Cloned, "cloned");
+        let extra = extra_attempts(&outcome);
+        assert!(outcome.wasted() <= 1 + extra && extra <= 4, "{extra}: {}", outcome.made);
+    }
+
     #[test]
     fn a_broker_that_starts_again_and_a_database_that_does_lose_nothing() {
         for (fault, name) in [(Fault::BrokerAgain, "broker"), (Fault::WriterKilled, "writer")] {
