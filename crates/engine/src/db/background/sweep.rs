@@ -14,6 +14,8 @@ const LEVEL0_TABLE_BYTES: usize = 256 << 10;
 
 /// A database that is written to takes about so much besides: what lanes and logs need.
 const WRITING_BYTES: usize = 7 << 20;
+/// But no more than this share is taken off for it, so that small budgets leave something.
+const WRITING_SHARE: usize = 3;
 /// With memtables of less it is one that is read.
 const MEMTABLE_BYTES_MIN: usize = 64 << 10;
 
@@ -56,9 +58,10 @@ impl Core {
         let level0 = self.level0_tables.load(Ordering::Relaxed) as usize * LEVEL0_TABLE_BYTES;
         let memtables = self.memory.all_bytes();
         let is_written_to = memtables >= MEMTABLE_BYTES_MIN || merges > 0;
-        let writing = if is_written_to { WRITING_BYTES } else { 0 };
+        let all = self.options.resident_bytes;
+        let writing = if is_written_to { WRITING_BYTES.min(all / WRITING_SHARE) } else { 0 };
         let others = memtables + merges + level0 + writing;
-        self.options.resident_bytes.saturating_sub(others) as u64
+        all.saturating_sub(others) as u64
     }
 
     /// Called where memory is needed.
