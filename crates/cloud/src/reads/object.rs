@@ -64,7 +64,13 @@ pub(super) struct ExtentBytes(u32);
 /// Smaller ones cost more to keep account of than they are worth, larger ones would hold what nobody asked for.
 const EXTENT_BYTES: std::ops::RangeInclusive<u32> = (4 << 10)..=(64 << 10);
 
+/// Who keeps nothing needs no account of it, and asks for what he reads: of a table of up to 256 GiB.
+const FINEST_BYTES: u32 = 64;
+
 impl ExtentBytes {
+    /// Where nothing is kept: a get brings hardly more than is read.
+    pub(super) const FINEST: Self = ExtentBytes(FINEST_BYTES);
+
     pub(super) fn new(bytes: u32) -> Result<Self> {
         if bytes.is_power_of_two() && EXTENT_BYTES.contains(&bytes) {
             return Ok(ExtentBytes(bytes));

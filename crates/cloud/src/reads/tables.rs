@@ -17,13 +17,10 @@ use super::windows::{Limits, Windows};
 use crate::bucket::{Bucket, Purpose};
 use crate::crew::{Crew, CrewDesk};
 
-/// Extents of those who have no cache.
-const EXTENT_BYTES_USUAL: u32 = 64 << 10;
-
 /// How tables are read from a bucket.
 #[derive(Clone)]
 pub struct RemoteOptions {
-    /// Where extents are kept on a local disk; nowhere if `None`.
+    /// Where extents are kept on a local disk; nowhere if `None`: then a get brings what is read, and not what lies beside it.
     pub cache: Option<Arc<ExtentCache>>,
     /// How far users' scans read ahead at most. They begin with 32 KiB and grow fourfold.
     pub scan_bytes_max: u64,
@@ -75,8 +72,10 @@ pub(super) struct Shared {
 impl RemoteTables {
     /// Of the tables in `bucket`. A cache must not be shared between buckets that have objects of the same names.
     pub fn new(bucket: Arc<dyn Bucket>, options: RemoteOptions) -> Result<Self> {
-        let extent_bytes = options.cache.as_ref().map(|cache| cache.extent_bytes());
-        let extents = ExtentBytes::new(extent_bytes.unwrap_or(EXTENT_BYTES_USUAL))?;
+        let extents = match &options.cache {
+            Some(cache) => ExtentBytes::new(cache.extent_bytes())?,
+            None => ExtentBytes::FINEST,
+        };
         let crew = options.threads.map(|threads| Crew::new(threads, options.lanes_max));
         let shared = Arc::new(Shared {
             bucket,
