@@ -31,12 +31,28 @@ pub trait Bucket: Send + Sync {
     /// it was written: it may even be written later.
     fn put(&self, name: &str, body: Bytes, when: Condition, call: Call) -> Result<Tag>;
 
+    /// Begins to write an object that is not made yet, whatever is there under its name. The call's time is for all of it. `None` from a bucket
+    /// that has nothing better than to [put](Self::put) what is made.
+    fn upload(&self, _name: &str, _call: Call) -> Option<Box<dyn Upload>> {
+        None
+    }
+
     /// Removes objects. Those that are not there count as removed. After an error any of them may be gone.
     fn delete(&self, names: &[String], call: Call) -> Result<()>;
 
     /// A page of the objects whose names begin with `prefix` and come behind `after`, in the order of their names' bytes.
     /// An empty page is the end.
     fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Vec<Stat>>;
+}
+
+/// An object that is sent while it is made. It is seen whole once it is [finished](Self::finish), and not before; who drops it gives it
+/// up.
+pub trait Upload: Send {
+    /// Sends the next bytes, without waiting for them. All but the last are 5 MiB at least. [`finish`](Self::finish) tells if they did not get there.
+    fn send(&mut self, part: Bytes);
+
+    /// Waits until the object is there, which needs all of its bytes. Fails as a put does.
+    fn finish(self: Box<Self>) -> Result<Tag>;
 }
 
 /// Which bytes of an object.

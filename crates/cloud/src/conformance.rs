@@ -14,7 +14,7 @@ use crate::bucket::{Bucket, Call, Condition, Failure, Part, Purpose, Result, Sta
 pub type Case = fn(&dyn Bucket);
 
 /// All that is asked, by name.
-pub const CASES: [(&str, Case); 11] = [
+pub const CASES: [(&str, Case); 12] = [
     ("parts end with the object", parts_end_with_the_object),
     ("empty objects are objects", empty_objects_are_objects),
     ("what is missing is missing", what_is_missing_is_missing),
@@ -26,6 +26,7 @@ pub const CASES: [(&str, Case); 11] = [
     ("prefixes are of bytes", prefixes_are_of_bytes),
     ("deletes take many and missing", deletes_take_many_and_missing),
     ("large objects come back whole", large_objects_come_back_whole),
+    ("objects may be sent while they are made", objects_may_be_sent_while_they_are_made),
 ];
 
 const RACERS: usize = 6;
@@ -288,6 +289,26 @@ fn deletes_take_many_and_missing(bucket: &dyn Bucket) {
     bucket.delete(&[], call()).expect("deletes nothing");
     assert_eq!(failure(bucket.head(&gone[7], call())), Some(Failure::Missing));
     assert_eq!(names(&list(bucket, "conformance/delete/", "")), [kept]);
+}
+
+/// Of buckets that can.
+fn objects_may_be_sent_while_they_are_made(bucket: &dyn Bucket) {
+    const PART: usize = 5 << 20;
+    let name = "conformance/sent";
+    let part = |nth: u8, len: usize| Bytes::from(vec![nth; len]);
+    let Some(mut upload) = bucket.upload(name, call()) else { return };
+    upload.send(part(1, PART));
+    assert_eq!(failure(bucket.head(name, call())), Some(Failure::Missing), "before its end");
+    drop(upload);
+    // Whoever gives it up is not told when.
+    let mut upload = bucket.upload(name, call()).expect("as before");
+    for (nth, len) in [(2, PART), (3, PART + 1), (4, 7)] {
+        upload.send(part(nth, len));
+    }
+    let tag = upload.finish().expect("finishes");
+    let got = bucket.get(name, Part::Whole, call()).expect("gets");
+    let whole = [part(2, PART), part(3, PART + 1), part(4, 7)].concat();
+    assert!(got.body == whole && got.tag == tag, "{} bytes, {:?}", got.body.len(), got.tag);
 }
 
 fn large_objects_come_back_whole(bucket: &dyn Bucket) {

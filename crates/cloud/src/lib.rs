@@ -29,7 +29,7 @@ mod table;
 mod tiered;
 
 pub use bucket::{
-    Bucket, BucketError, Call, Condition, Failure, Object, Part, Purpose, Result, Stat, Tag,
+    Bucket, BucketError, Call, Condition, Failure, Object, Part, Purpose, Result, Stat, Tag, Upload,
 };
 pub use collect::{CollectOptions, Collection, Collector, Doomed, Reason};
 pub use crew::{Crew, CrewDesk};

@@ -12,13 +12,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use siltstone_cloud::{
-    Bucket, BucketError, Call, Condition, Failure, Object, Part, Result, Stat, Tag,
+    Bucket, BucketError, Call, Condition, Failure, Object, Part, Result, Stat, Tag, Upload,
 };
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::client::pages::{PAGE, Wanted};
+use crate::client::parts::Piece;
 use crate::client::{Backend, Client, Deletes, advice};
 use crate::location::{Location, Secrets};
 use crate::meter::Snapshot;
@@ -198,6 +200,25 @@ impl<T> Begun<T> {
     }
 }
 
+/// An object on its way to the runtime, part by part.
+struct Sending {
+    name: String,
+    pieces: UnboundedSender<Piece>,
+    begun: Begun<Tag>,
+}
+
+impl Upload for Sending {
+    fn send(&mut self, part: Bytes) {
+        // Whoever does not hear it has ended, and told why.
+        let _ = self.pieces.send(Piece::Part(part));
+    }
+
+    fn finish(self: Box<Self>) -> Result<Tag> {
+        let _ = self.pieces.send(Piece::End);
+        self.begun.end(&self.name, Effect::Write)
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Effect {
     Read,
@@ -236,6 +257,15 @@ impl Bucket for S3Bucket {
         self.run(name, Effect::Write, call, |client, call| async move {
             client.put(&owned, body, when, call).await
         })
+    }
+
+    fn upload(&self, name: &str, call: Call) -> Option<Box<dyn Upload>> {
+        let (pieces, coming) = unbounded_channel();
+        let owned = name.to_owned();
+        let begun = self.begin(call, |client, call| async move {
+            client.put_as_it_comes(&owned, coming, call).await
+        });
+        Some(Box::new(Sending { name: name.to_owned(), pieces, begun }))
     }
 
     fn delete(&self, names: &[String], call: Call) -> Result<()> {

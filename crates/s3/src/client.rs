@@ -15,7 +15,7 @@
 //! ```
 
 pub(crate) mod pages;
-mod parts;
+pub(crate) mod parts;
 mod reads;
 mod writes;
 

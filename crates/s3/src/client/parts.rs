@@ -1,15 +1,17 @@
 //! Large objects, put in parts. A part that fails is put again; an upload that fails is given up, so that its parts cost
-//! nothing. What even giving up cannot reach (a process that dies) is for a lifecycle rule of the bucket.
+//! nothing. What even giving up cannot reach (a process that dies) is for a lifecycle rule of the bucket. Parts may be sent while
+//! those behind them are made.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::{Stream, StreamExt, TryStreamExt};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{MultipartId, PutMultipartOptions, PutPayload};
 use siltstone_cloud::{Call, Result, Tag};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
 use super::reads::tag;
@@ -22,7 +24,37 @@ const PARTS_MAX: usize = 10_000;
 /// Giving up an upload takes no longer, or is left undone.
 const ABORT: Duration = Duration::from_secs(10);
 
+/// What comes of an object that is sent while it is made.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    Part(Bytes),
+    /// That was all of it. Without, it is given up.
+    End,
+}
+
 impl Client {
+    /// Puts an object in the parts that it comes in.
+    pub(crate) async fn put_as_it_comes(
+        &self,
+        name: &str,
+        pieces: UnboundedReceiver<Piece>,
+        call: Call,
+    ) -> Result<Tag> {
+        let path = self.path(name)?;
+        let errand = Errand::new(name, Verb::Post, call);
+        let parts = parts_of(pieces);
+        match &self.backend.parts {
+            Some(store) => self.upload(&errand, store, &path, parts).await,
+            None => {
+                let whole = self.upload_once(&errand, &path, parts).await;
+                whole.map_err(|trouble| {
+                    let doubt = !trouble.class.is_harmless();
+                    self.error(&errand, &trouble, doubt)
+                })
+            }
+        }
+    }
+
     /// Puts an object in parts of `part_bytes`, several at a time.
     pub(crate) async fn put_in_parts(
         &self,
@@ -39,11 +71,11 @@ impl Client {
             .map(|at| body.slice(at..(at + part_bytes).min(body.len())))
             .collect();
         match &self.backend.parts {
-            Some(store) => self.upload(&errand, store, &path, parts).await,
+            Some(store) => self.upload(&errand, store, &path, at_hand(&parts)).await,
             None => {
                 let mut doubt = false;
-                let whole =
-                    self.persist(&errand, &mut doubt, || self.upload_once(&errand, &path, &parts));
+                let upload = || self.upload_once(&errand, &path, at_hand(&parts));
+                let whole = self.persist(&errand, &mut doubt, upload);
                 whole.await.map_err(|trouble| self.error(&errand, &trouble, doubt))
             }
         }
@@ -54,7 +86,7 @@ impl Client {
         errand: &Errand,
         store: &Arc<dyn MultipartStore>,
         path: &Path,
-        parts: Vec<Bytes>,
+        parts: impl Stream<Item = Next>,
     ) -> Result<Tag> {
         let mark = self.mark();
         let begin = || async {
@@ -103,12 +135,13 @@ impl Client {
         store: &Arc<dyn MultipartStore>,
         path: &Path,
         id: &MultipartId,
-        parts: Vec<Bytes>,
+        parts: impl Stream<Item = Next>,
     ) -> std::result::Result<Vec<PartId>, Trouble> {
         let errand = errand.by(Verb::Put);
-        let send = |(at, part): (usize, Bytes)| {
+        let send = |(at, part): (usize, Next)| {
             let errand = &errand;
             async move {
+                let part = part?;
                 let put = || async {
                     let put = store.put_part(path, id, at, PutPayload::from(part.clone())).await;
                     Ok((put.map_err(|error| Trouble::of(&error))?, 0))
@@ -117,8 +150,8 @@ impl Client {
                 self.ask(errand, || self.attempt(errand, load, put())).await
             }
         };
-        let parts = futures_util::stream::iter(parts.into_iter().enumerate()).map(send);
-        parts.buffered(self.options.parts_in_flight.max(1)).try_collect().await
+        let sends = parts.enumerate().map(send);
+        sends.buffered(self.options.parts_in_flight.max(1)).try_collect().await
     }
 
     /// Gives an upload up, beside whatever goes on: its caller has waited long enough.
@@ -139,7 +172,7 @@ impl Client {
         &self,
         errand: &Errand,
         path: &Path,
-        parts: &[Bytes],
+        parts: impl Stream<Item = Next>,
     ) -> std::result::Result<Tag, Trouble> {
         let begin = async {
             let upload = self.backend.objects.put_multipart_opts(path, Default::default()).await;
@@ -147,18 +180,18 @@ impl Client {
         };
         let mut upload = self.attempt(errand, Load::Sends(0), begin).await?;
         let sending = errand.by(Verb::Put);
-        // All are made here, for their order is the order of making.
-        let sends: Vec<_> = parts
-            .iter()
-            .map(|part| {
-                let send = upload.put_part(PutPayload::from(part.clone()));
+        let (sending, in_flight) = (&sending, self.options.parts_in_flight.max(1));
+        // Begun in the order of the parts, which is that of the calls.
+        let sends = parts.map(|part| {
+            let begun = part.map(|part| (part.len(), upload.put_part(PutPayload::from(part))));
+            async move {
+                let (bytes, send) = begun?;
                 let send = async { Ok((send.await.map_err(|error| Trouble::of(&error))?, 0)) };
-                self.attempt(&sending, Load::Sends(part.len() as u64), send)
-            })
-            .collect();
-        let in_flight = self.options.parts_in_flight.max(1);
-        let sends = futures_util::stream::iter(sends).buffer_unordered(in_flight);
-        let sent: std::result::Result<(), Trouble> = sends.try_collect().await;
+                self.attempt(sending, Load::Sends(bytes as u64), send).await
+            }
+        });
+        let sent: std::result::Result<(), Trouble> =
+            sends.buffer_unordered(in_flight).try_collect().await;
         let done = match sent {
             Ok(()) => {
                 let finish = async {
@@ -176,4 +209,23 @@ impl Client {
         }
         done
     }
+}
+
+/// A part, or why there are no more.
+type Next = std::result::Result<Bytes, Trouble>;
+
+fn at_hand(parts: &[Bytes]) -> impl Stream<Item = Next> {
+    futures_util::stream::iter(parts.iter().cloned().map(Ok))
+}
+
+/// Ends in trouble if there is no end.
+fn parts_of(pieces: UnboundedReceiver<Piece>) -> impl Stream<Item = Next> {
+    futures_util::stream::unfold(Some(pieces), |pieces| async {
+        let mut pieces = pieces?;
+        match pieces.recv().await {
+            Some(Piece::Part(part)) => Some((Ok(part), Some(pieces))),
+            Some(Piece::End) => None,
+            None => Some((Err(Trouble::new(Class::Unreached, "it was given up")), None)),
+        }
+    })
 }
