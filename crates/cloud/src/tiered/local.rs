@@ -1,28 +1,33 @@
 //! Tables as files in the database's folder: where they are written, and where copies of those in the bucket stay while
-//! there is room.
+//! there is room. Whole tables are read and written here in pieces, between which others may have the processor: who puts
+//! entries, where there is but one, would wait for milliseconds.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use siltstone::{
-    Error, ErrorKind, FileNumber, FileSystem, LocalStore, RandomAccessFile, Result, Site,
-    TableStore, WritableFile,
+    Env, Error, ErrorKind, FileNumber, FileSystem, LocalStore, RandomAccessFile, Result, Site,
+    TableStore, Threads, WritableFile,
 };
 
 /// No table is larger: they are cut at some mebibytes, but for a single value of up to 4 GiB.
 const TABLE_BYTES_MAX: u64 = 5 << 30;
+/// A piece takes some 50 microseconds.
+const PIECE_BYTES: usize = 128 << 10;
 
 pub(crate) struct LocalTables {
     store: LocalStore,
     fs: Arc<dyn FileSystem>,
+    threads: Arc<dyn Threads>,
     folder: PathBuf,
 }
 
 impl LocalTables {
-    pub(crate) fn new(fs: Arc<dyn FileSystem>, folder: &Path) -> Self {
+    pub(crate) fn new(env: &Env, folder: &Path) -> Self {
+        let (fs, threads) = (Arc::clone(&env.file_system), Arc::clone(&env.threads));
         let store = LocalStore::new(Arc::clone(&fs), folder);
-        LocalTables { store, fs, folder: folder.to_owned() }
+        LocalTables { store, fs, threads, folder: folder.to_owned() }
     }
 
     pub(crate) fn create(&self, number: u64) -> Result<Box<dyn WritableFile>> {
@@ -68,10 +73,15 @@ impl LocalTables {
             return Err(Error::corruption(message).in_file(file.path()));
         }
         let mut body = vec![0; bytes as usize];
-        let read = file.read_at(&mut body, 0)?;
-        if read as u64 != bytes {
-            let message = format!("read {read} bytes of {bytes}: the file has become shorter");
-            return Err(Error::corruption(message).at(read as u64).in_file(file.path()));
+        let mut at = 0;
+        for piece in body.chunks_mut(PIECE_BYTES) {
+            let read = file.read_at(piece, at)?;
+            at += read as u64;
+            if read < piece.len() {
+                let message = format!("read {at} bytes of {bytes}: the file has become shorter");
+                return Err(Error::corruption(message).at(at).in_file(file.path()));
+            }
+            self.threads.give_way();
         }
         Ok(Bytes::from(body))
     }
@@ -91,7 +101,10 @@ impl LocalTables {
 
     fn write_to(&self, path: &Path, body: &[u8]) -> Result<()> {
         let mut file = self.fs.create(path, Site::TableCreate)?;
-        file.append(body, Site::TableAppend)?;
+        for piece in body.chunks(PIECE_BYTES) {
+            file.append(piece, Site::TableAppend)?;
+            self.threads.give_way();
+        }
         file.sync(Site::TableSync)?;
         file.close(Site::TableClose)
     }
@@ -99,15 +112,13 @@ impl LocalTables {
 
 #[cfg(test)]
 mod tests {
-    use siltstone::Env;
-
     use super::*;
 
     #[test]
     fn tables_are_written_whole_found_and_removed() {
-        let fs = Env::memory().file_system;
-        fs.create_dir("db".as_ref(), Site::DbDirCreate).unwrap();
-        let tables = LocalTables::new(Arc::clone(&fs), "db".as_ref());
+        let env = Env::memory();
+        env.file_system.create_dir("db".as_ref(), Site::DbDirCreate).unwrap();
+        let tables = LocalTables::new(&env, "db".as_ref());
         tables.write(7, b"seven").unwrap();
         assert_eq!(tables.list().unwrap(), [7]);
         assert_eq!(tables.read(7).unwrap(), &b"seven"[..]);
@@ -121,9 +132,10 @@ mod tests {
 
     #[test]
     fn what_could_not_be_written_takes_no_room() {
-        let fs = Env::memory().file_system;
+        let env = Env::memory();
+        let fs = &env.file_system;
         fs.create_dir("db".as_ref(), Site::DbDirCreate).unwrap();
-        let tables = LocalTables::new(Arc::clone(&fs), "db".as_ref());
+        let tables = LocalTables::new(&env, "db".as_ref());
         // Nothing can take the place of a folder.
         fs.create_dir("db/000008.ldb".as_ref(), Site::DbDirCreate).unwrap();
         tables.write(8, b"eight").unwrap_err();

@@ -61,7 +61,7 @@ impl CloudDb {
         let lock = fs.lock(&path.join(LOCK), Site::LockCreate)?;
         let folder = Folder::new(fs, path);
         let claimed = Claimed::claim(home, &folder, &options, &cloud)?;
-        let here = (LocalTables::new(Arc::clone(fs), path), Notes::new(fs, path));
+        let here = (LocalTables::new(&options.env, path), Notes::new(fs, path));
         let state = claimed.replay.state.clone();
         let place = (state, claimed.archive.clone());
         let shared = Arc::new(Shared::new(home.clone(), here, cloud, &options, place)?);

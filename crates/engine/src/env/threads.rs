@@ -26,6 +26,9 @@ pub trait Threads: Send + Sync {
 
     /// On a thread started by [`spawn`](Self::spawn): lets others go first, for good.
     fn lower_priority(&self) {}
+
+    /// Lets others have the processor for now, if any want it.
+    fn give_way(&self) {}
 }
 
 /// Where a lane runs.
@@ -81,6 +84,10 @@ impl Threads for SystemThreads {
     #[cfg(target_os = "linux")]
     fn lower_priority(&self) {
         placement::lower_priority();
+    }
+
+    fn give_way(&self) {
+        std::thread::yield_now();
     }
 }
 
