@@ -289,6 +289,10 @@ impl CompactionService for Watched<Fleet> {
         self.inner.submit(spec, summary, done)
     }
 
+    fn tells_beginnings(&self) -> bool {
+        self.inner.tells_beginnings()
+    }
+
     fn lets_go(&self) -> bool {
         self.inner.lets_go()
     }

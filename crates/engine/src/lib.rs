@@ -140,7 +140,7 @@ pub use store::{Installed, TableStore};
 /// Merges that run elsewhere: what a [`CompactionService`](service::CompactionService) is given and gives back, and how
 /// whoever runs a job does so.
 pub mod service {
-    pub use crate::compaction::service::completion::Completion;
+    pub use crate::compaction::service::completion::{Beginning, Completion};
     pub use crate::compaction::service::run::{
         JobCosts, JobTools, JobWatch, Resume, Workplace, run_job,
     };

@@ -183,6 +183,10 @@ impl CompactionService for Fleet {
         Box::new(away)
     }
 
+    fn tells_beginnings(&self) -> bool {
+        true
+    }
+
     fn lets_go(&self) -> bool {
         !matches!(self.shared.config.policy, Policy::RemoteOnly)
     }

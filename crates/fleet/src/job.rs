@@ -62,8 +62,10 @@ impl Going {
         let (storage, policy) = (config.storage.clone(), config.policy);
         let submission = Submission { spec, priority, attempts_max: 0, storage, begun };
         let request = Request { submission, policy, order };
+        let beginning = done.beginning();
+        let on_begun = Box::new(move || beginning.tell());
         let on_done = Box::new(move |outcome| done.complete(open.end(outcome)));
-        away.is_out(client.submit(request, on_done));
+        away.is_out(client.submit_watched(request, on_begun, on_done));
     }
 }
 

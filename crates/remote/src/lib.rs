@@ -33,7 +33,7 @@ pub use client::event::{ClientConfig, Outcome, Request};
 pub use client::fallback::{HomeReason, Patience, Policy};
 #[cfg(feature = "grpc")]
 pub use grpc::{
-    client::{BrokerPlace, OnDone, RemoteClient, Ticket},
+    client::{BrokerPlace, OnBegun, OnDone, RemoteClient, Ticket},
     host::BrokerHost,
     security::{BrokerAddress, ClientSecurity, OnLost, ServerSecurity, TlsFiles, TransportError},
     termination::termination,

@@ -188,8 +188,10 @@ fn a_job_that_writers_would_wait_for_comes_home() {
     let db = Db::open("db", options).unwrap();
     let mut writes = 0;
     while !desk.is_asked() {
-        fill(&db, writes..writes + 500);
-        writes += 500;
+        // None leaves while level 0 fills.
+        fill(&db, writes..writes + 100);
+        writes += 100;
+        std::thread::sleep(Duration::from_millis(2));
     }
     let given = desk.next();
     fill(&db, writes..writes + 20_000);
@@ -239,6 +241,71 @@ fn a_late_job_comes_home_before_writers_are_slowed_down() {
     assert_eq!(desk.cancelled(), [given.spec.number]);
     assert!(!desk.is_asked(), "for a while none leaves");
     db.close().unwrap();
+}
+
+/// What waits for a worker keeps its tables from other merges.
+#[test]
+fn no_second_job_waits_for_a_worker() {
+    for tells in [true, false] {
+        let store = Arc::new(Objects::default());
+        let desk = Desk::telling(tells, |job| job.from.level.number() > 0);
+        let options = Options { level1_bytes: 4 << 10, ..options(&store, &desk) };
+        let db = Db::open("db", options).unwrap();
+        // Eleven tables are far too much for level 1 at once; the first time there is nothing below to merge them with.
+        for table in 0..110 {
+            fill(&db, table * 50..(table + 1) * 50);
+            db.flush().unwrap();
+            while table % 11 == 10 && !desk.is_asked() && db.run_background_step().unwrap() {}
+            if desk.is_asked() {
+                break;
+            }
+        }
+        while db.run_background_step().unwrap() {}
+        let first = desk.try_next().expect("one has left");
+        assert_eq!(desk.is_asked(), !tells);
+        if tells {
+            // No matter how often, and from where.
+            first.done.beginning().tell();
+            first.done.beginning().clone().tell();
+            while db.run_background_step().unwrap() {}
+            assert!(desk.is_asked(), "it has left, and the next one waits");
+        }
+        let late = first.done.beginning();
+        first.run(&store);
+        late.tell();
+        drop(desk.try_next());
+        db.close().unwrap();
+    }
+}
+
+/// Before any job is late: the one that left before was not enough.
+#[test]
+fn no_job_leaves_while_level_0_fills() {
+    for (meanwhile, leaves) in [(5, true), (8, false)] {
+        let store = Arc::new(Objects::default());
+        let desk = Desk::telling(true, |_| true);
+        let db = Db::open("db", options(&store, &desk)).unwrap();
+        let mut writes = 0;
+        let mut flush = |tables: u32| {
+            for _ in 0..tables {
+                fill(&db, writes..writes + 50);
+                writes += 50;
+                db.flush().unwrap();
+            }
+            assert_eq!(db.levels()[0].tables.len() as u32, tables);
+        };
+        // Merged from two tables on; half way from there to twelve it fills, which says nothing as long as none has left.
+        flush(9);
+        assert!(db.run_background_step().unwrap());
+        let first = desk.next();
+        first.run(&store);
+        assert!(db.run_background_step().unwrap());
+        assert_eq!(db.metrics().merges_away, 1);
+        flush(meanwhile);
+        assert!(db.run_background_step().unwrap());
+        assert_eq!((desk.is_asked(), db.metrics().merges), (leaves, 1 + u64::from(!leaves)));
+        db.close().unwrap();
+    }
 }
 
 /// What is done to what a worker has made.

@@ -251,12 +251,19 @@ pub(crate) struct Desk {
     wants: Mutex<Option<Box<Wants>>>,
     /// Gives none back.
     keeps: bool,
+    /// The database is told when a job begins: by the test.
+    tells: bool,
 }
 
 impl Desk {
     /// One that takes what this says.
     pub(crate) fn taking(wants: impl Fn(&JobSummary) -> bool + Send + 'static) -> Arc<Self> {
         Arc::new(Desk { wants: Mutex::new(Some(Box::new(wants))), ..Desk::default() })
+    }
+
+    /// One that tells when a job begins, or has the test do so, if that is wanted.
+    pub(crate) fn telling(tells: bool, wants: fn(&JobSummary) -> bool) -> Arc<Self> {
+        Arc::new(Desk { wants: Mutex::new(Some(Box::new(wants))), tells, ..Desk::default() })
     }
 
     /// One that takes all, and gives none back.
@@ -300,6 +307,10 @@ impl CompactionService for Desk {
 
     fn lets_go(&self) -> bool {
         !self.keeps
+    }
+
+    fn tells_beginnings(&self) -> bool {
+        self.tells
     }
 
     fn submit(&self, spec: JobSpec, summary: &JobSummary, done: Completion) -> Box<dyn Submitted> {

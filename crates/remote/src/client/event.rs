@@ -86,6 +86,8 @@ pub enum ClientAction {
     Send(ClientMessage),
     /// End the session, which counts as lost from now on.
     HangUp,
+    /// Tell whoever asked that a worker has it.
+    Begun(JobId),
     /// Tell whoever asked.
     Complete(JobId, Outcome),
 }

@@ -147,6 +147,7 @@ impl Client {
                 if let Some(pending) = self.pending.get_mut(&id.job) {
                     pending.waiting_since = None;
                     pending.request.submission.begun = true;
+                    self.actions.push(ClientAction::Begun(id.job));
                 }
             }
             ClientReply::Retrying(id, failure) => self.note_failure(id.job, failure.code),

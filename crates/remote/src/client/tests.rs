@@ -145,6 +145,10 @@ fn a_broker_is_told_which_jobs_have_begun() {
     assert!(!told_again(&[]));
     assert!(told_again(&[started(id(1))]));
     assert!(!told_again(&[started(id(2)), retrying(2, FailureCode::Storage)]));
+    // So is whoever asked.
+    bench.actions.clear();
+    bench.reply(started(id(3)));
+    assert!(bench.actions.contains(&ClientAction::Begun(id(3).job)));
 }
 
 #[test]

@@ -25,6 +25,9 @@ use crate::security::authority::Scope;
 /// Told how a job has ended, once, on one of the runtime's threads, which it must not block.
 pub type OnDone = Box<dyn FnOnce(Outcome) + Send>;
 
+/// Told that a worker has a job, as often as one begins with it, in the same way.
+pub type OnBegun = Box<dyn Fn() + Send>;
+
 /// Where a client's broker is.
 pub enum BrokerPlace {
     /// In this process.
@@ -66,8 +69,14 @@ pub struct RemoteClient {
     announcer: Announcer,
 }
 
+/// Who waits for a job.
+struct Waiting {
+    on_begun: OnBegun,
+    on_done: OnDone,
+}
+
 enum Input {
-    Request(Request, OnDone),
+    Request(Request, Waiting),
     Cancel(JobId),
     Leave(JobId),
     Link(u64, Incoming<ClientReply>),
@@ -114,12 +123,17 @@ impl RemoteClient {
     /// Submits a job. Does not block, and holds no thread: `on_done` is told how it has ended. A job's id must not be in
     /// use; if it is, `on_done` is told [`Outcome::Cancelled`] at once.
     pub fn submit(&self, request: Request, on_done: OnDone) -> Ticket {
-        let job = request.submission.spec.job;
-        if let Err(mpsc::error::SendError(Input::Request(_, on_done))) =
-            self.inputs.send(Input::Request(request, on_done))
+        self.submit_watched(request, Box::new(|| {}), on_done)
+    }
+
+    /// The same, by who also wants to know when a worker has it.
+    pub fn submit_watched(&self, request: Request, on_begun: OnBegun, on_done: OnDone) -> Ticket {
+        let (job, waiting) = (request.submission.spec.job, Waiting { on_begun, on_done });
+        if let Err(mpsc::error::SendError(Input::Request(_, waiting))) =
+            self.inputs.send(Input::Request(request, waiting))
         {
             // The runtime is gone.
-            on_done(Outcome::Cancelled);
+            (waiting.on_done)(Outcome::Cancelled);
         }
         Ticket { job, inputs: self.inputs.downgrade() }
     }
@@ -169,7 +183,7 @@ struct Host {
     link: Option<Session>,
     links: u64,
     inputs: mpsc::WeakUnboundedSender<Input>,
-    waiting: HashMap<JobId, OnDone>,
+    waiting: HashMap<JobId, Waiting>,
 }
 
 impl Host {
@@ -202,13 +216,13 @@ impl Host {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Request(request, on_done) => {
+            Input::Request(request, waiting) => {
                 let job = request.submission.spec.job;
                 if self.waiting.contains_key(&job) {
-                    on_done(Outcome::Cancelled);
+                    (waiting.on_done)(Outcome::Cancelled);
                     return;
                 }
-                self.waiting.insert(job, on_done);
+                self.waiting.insert(job, waiting);
                 self.tell(ClientEvent::Request(request));
             }
             Input::Cancel(job) => self.tell(ClientEvent::Cancel(job)),
@@ -235,9 +249,14 @@ impl Host {
                 ClientAction::Connect => self.connect(),
                 ClientAction::Send(message) => is_lost |= !self.send(message),
                 ClientAction::HangUp => self.link = None,
+                ClientAction::Begun(job) => {
+                    if let Some(waiting) = self.waiting.get(&job) {
+                        (waiting.on_begun)();
+                    }
+                }
                 ClientAction::Complete(job, outcome) => {
-                    if let Some(on_done) = self.waiting.remove(&job) {
-                        on_done(outcome);
+                    if let Some(waiting) = self.waiting.remove(&job) {
+                        (waiting.on_done)(outcome);
                     }
                 }
             }

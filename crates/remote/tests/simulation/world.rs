@@ -692,6 +692,7 @@ impl World {
                         self.break_session(session);
                     }
                 }
+                ClientAction::Begun(_) => {}
                 ClientAction::Complete(job, outcome) => self.complete(job, outcome),
             }
         }

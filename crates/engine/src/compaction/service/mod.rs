@@ -32,6 +32,13 @@ pub trait CompactionService: Send + Sync {
     /// `done` brings the job home.
     fn submit(&self, spec: JobSpec, summary: &JobSummary, done: Completion) -> Box<dyn Submitted>;
 
+    /// Whether it tells when somebody begins with a job ([`Completion::beginning`]). Then no merge below level 0 is given away, nor begun
+    /// here, while another one waits for somebody: what waits keeps its tables from all other merges, and of those of level 0 writers
+    /// wait. Nor does any of level 0 or 1 leave for a while once level 0 fills though one has left. Must not block. Default: it does not, and as many wait as it [wants](Self::wants).
+    fn tells_beginnings(&self) -> bool {
+        false
+    }
+
     /// Whether the database may take a job back that is under way, when writers are held back, or would soon be, and it may be in their
     /// way: it is [cancelled](Submitted::cancel) then, and runs here. Default: it may.
     fn lets_go(&self) -> bool {

@@ -10,15 +10,15 @@
 //!   opened, and what they say about themselves, before an edit names them.
 //!
 //! **Concurrency.** Entries are the state's. Services are called under no lock. Who tells of an end comes in by the
-//! [`Entrance`], and closing waits until he has left: nobody keeps the core alive, and with it the folder's lock, once it is
+//! [`Entrance`](crate::db::background::entrance::Entrance), and closing waits until he has left: nobody keeps the core alive, and with it the folder's lock, once it is
 //! closed.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::event::Event;
 use crate::base::slot::Slot;
-use crate::base::sync::{Mutex, Rank};
 use crate::compaction::job::{Job, Output};
 use crate::compaction::merge;
 use crate::compaction::service::completion::Completion;
@@ -27,44 +27,11 @@ use crate::compaction::service::{
     CompactionService, FinishedJob, JobOutcome, JobSummary, Submitted,
 };
 use crate::db::background::compact::Begun;
-use crate::db::background::homecoming::{Rest, is_near_level0};
+use crate::db::background::homecoming::{Rest, is_near_level0, is_of_level0};
 use crate::db::background::install::refused;
 use crate::db::core::Core;
 use crate::format::table::builder::TableSummary;
 use crate::version::table_meta::TableMeta;
-
-/// The way in for those who run jobs elsewhere, and may outlive the database.
-pub(crate) struct Entrance(Mutex<Option<Weak<Core>>>);
-
-impl Default for Entrance {
-    fn default() -> Self {
-        Entrance(Mutex::new(Rank::Away, None))
-    }
-}
-
-impl Entrance {
-    pub(crate) fn open(&self, core: &Arc<Core>) {
-        *self.0.lock() = Some(Arc::downgrade(core));
-    }
-
-    /// Afterwards nobody is inside, and nobody comes in.
-    pub(crate) fn close(&self) {
-        *self.0.lock() = None;
-    }
-
-    /// A job has ended. Called on any thread; what nobody wants any more is dropped, under no lock.
-    fn tell(&self, id: u64, outcome: JobOutcome) {
-        let inside = self.0.lock();
-        let core = inside.as_ref().and_then(Weak::upgrade);
-        let unwanted = match &core {
-            Some(core) => core.note_end(id, outcome),
-            None => Some(outcome),
-        };
-        drop(core);
-        drop(inside);
-        drop(unwanted);
-    }
-}
 
 /// The jobs that are away.
 #[derive(Default)]
@@ -79,6 +46,8 @@ pub(crate) struct AwayJob {
     pub(crate) begun: Begun,
     waits: Waits,
     submitted: Option<Box<dyn Submitted>>,
+    /// Since when somebody runs it.
+    pub(crate) runs_since: Option<Duration>,
     /// Once it is back.
     outcome: Option<JobOutcome>,
 }
@@ -96,7 +65,14 @@ impl Away {
     /// A job is about to be given away.
     pub(crate) fn begin(&mut self, job: &Arc<Job>, begun: Begun, waits: Waits) {
         let job = Arc::clone(job);
-        self.jobs.push(AwayJob { job, begun, waits, submitted: None, outcome: None });
+        let (submitted, runs_since, outcome) = (None, None, None);
+        self.jobs.push(AwayJob { job, begun, waits, submitted, runs_since, outcome });
+    }
+
+    /// Whether one from below level 0 has nobody yet who runs it.
+    pub(crate) fn has_one_that_waits(&self) -> bool {
+        let waits = |away: &AwayJob| away.runs_since.is_none() && away.outcome.is_none();
+        self.jobs.iter().any(|away| waits(away) && !is_of_level0(&away.job))
     }
 
     /// Takes out a job that is back, for a lane.
@@ -164,7 +140,10 @@ impl Core {
         waits: Waits,
     ) -> Option<(&dyn CompactionService, JobSummary)> {
         let service = self.options.compaction_service.as_deref()?;
-        if is_near_level0(job) && self.state.lock().away.rest.lasts(self.env.clock.now()) {
+        // Who asks for one by hand waits for nobody's writes.
+        let is_paced = service.lets_go() && service.tells_beginnings();
+        let fills = waits == Waits::Nobody && is_paced && self.is_filling();
+        if is_near_level0(job) && self.stays_here(&mut self.state.lock(), fills) {
             return None;
         }
         let from = job.inputs.first().map_or(job.to, |(slot, _)| *slot);
@@ -199,6 +178,7 @@ impl Core {
             let refused = state.refusal().map_or(Ok(()), Err);
             let (begun, spec) = refused.and(prepared).inspect_err(|_| state.in_flight.end(id))?;
             state.away.begin(job, begun, waits);
+            state.away.rest.note_leaving(job);
             spec
         };
         self.send_away(id, |done| service.submit(spec, &summary, done))
@@ -219,12 +199,21 @@ impl Core {
     }
 
     fn completion(&self, id: u64) -> Completion {
-        let entrance = Arc::clone(&self.entrance);
-        Completion::new(move |outcome| entrance.tell(id, outcome))
+        let (entrance, same) = (Arc::clone(&self.entrance), Arc::clone(&self.entrance));
+        let on_end = move |outcome| entrance.tell(id, outcome);
+        Completion::new(move || same.tell_begun(id), on_end)
+    }
+
+    pub(super) fn note_begun(&self, id: u64) {
+        let now = self.env.clock.now();
+        if let Some(away) = self.state.lock().away.find(id) {
+            away.runs_since = Some(now);
+        }
+        self.ring_for_work(); // Another one may leave.
     }
 
     /// Returns what nobody wants any more.
-    fn note_end(&self, id: u64, outcome: JobOutcome) -> Option<JobOutcome> {
+    pub(super) fn note_end(&self, id: u64, outcome: JobOutcome) -> Option<JobOutcome> {
         let unwanted = match self.state.lock().away.find(id) {
             Some(away) => away.outcome.replace(outcome),
             None => Some(outcome),

@@ -17,6 +17,7 @@ use crate::compaction::policy::PickView;
 use crate::compaction::remains::remains;
 use crate::db::background::Worked;
 use crate::db::background::away::{AwayJob, Waits};
+use crate::db::background::homecoming::{is_near_level0, is_of_level0};
 use crate::db::background::install::refused;
 use crate::db::core::Core;
 use crate::db::state::State;
@@ -67,13 +68,15 @@ impl Task {
             Task::GoOn(back) | Task::BringHome(back) => &back.job,
             Task::Begin(Accepted::Move { .. }) => return false,
         };
-        job.inputs.iter().any(|(slot, _)| *slot == Slot::L0)
+        is_of_level0(job)
     }
 }
 
 impl Core {
     /// Runs the most pressing compaction, if there is one that may start; first, goes on with one that is back.
     pub(crate) fn try_compact(&self) -> Worked {
+        let service = self.options.compaction_service.as_deref();
+        let waits_its_turn = service.is_some_and(|service| service.tells_beginnings());
         let task = {
             let mut state = self.state.lock();
             if state.failed.is_some() || state.closing {
@@ -81,7 +84,7 @@ impl Core {
             }
             match state.away.take_back() {
                 Some(back) => Some(Task::GoOn(back)),
-                None => match self.pick(&mut state) {
+                None => match self.pick(&mut state, waits_its_turn) {
                     Some(accepted) => Some(Task::Begin(accepted)),
                     None => self.take_back_for_writers(&mut state).map(Task::BringHome),
                 },
@@ -116,9 +119,22 @@ impl Core {
         }
     }
 
-    fn pick(&self, state: &mut State) -> Option<Accepted> {
+    /// `waits_its_turn` says whether one that would wait for a worker is not begun while another one does.
+    fn pick(&self, state: &mut State, waits_its_turn: bool) -> Option<Accepted> {
         let plan = self.next_plan(state)?;
-        self.accept(state, &plan)
+        let accepted = self.accept(state, &plan)?;
+        let waits = |job: &Job, state: &State| {
+            let rests = is_near_level0(job) && state.away.rest.lasts(self.env.clock.now());
+            state.away.has_one_that_waits() && !is_of_level0(job) && !rests
+        };
+        if let Accepted::Merge(job) = &accepted
+            && waits_its_turn
+            && waits(job, state)
+        {
+            state.in_flight.end(job.id);
+            return None;
+        }
+        Some(accepted)
     }
 
     /// With nothing else to do, takes a part in a compaction that somebody waits for, or makes a filter that reads have

@@ -1,20 +1,24 @@
-//! When a job that is away is taken back, since writers would have to wait for it: a worker may be slower than they are, and what it
-//! has taken no other merge can have.
+//! When jobs stay here, and when one that is away is taken back, since writers would have to wait for it: a worker may be slower than
+//! they are, and what it has taken no other merge can have.
 
 use std::time::Duration;
 
+use crate::base::slot::Slot;
 use crate::base::sync::atomic::Ordering;
 use crate::compaction::job::Job;
 use crate::db::background::away::AwayJob;
 use crate::db::core::Core;
 use crate::db::state::State;
 
-/// How near level 0 is to stopping writers before any job is taken back: half way from where they are slowed down.
+/// How near level 0 is to stopping writers before any job is taken back: half way from where they are slowed down. Not by its time:
+/// once they stop, nothing would have anybody look at the clock again.
 const PRESSING: f64 = 0.5;
 /// A merge here does so much in a second at the least, ..
 const BYTES_PER_SECOND: f64 = (64 << 20) as f64;
-/// .. and begins within this. A job that takes longer is late.
+/// .. and begins within this. A job that waits for longer than it would take here is late, ..
 const GRACE: Duration = Duration::from_millis(10);
+/// .. and so is one that somebody runs, and takes so many times as long: what is done of it would be done in vain.
+const TIMES_HERE: u32 = 2;
 
 /// For how long jobs that may be in the way of level 0 stay here once one had to be taken back. Each time is twice as long as the one
 /// before, until one comes back by itself.
@@ -22,6 +26,8 @@ const GRACE: Duration = Duration::from_millis(10);
 pub(crate) struct Rest {
     until: Duration,
     last: Duration,
+    /// One has left since level 0 was last seen not to fill.
+    has_left: bool,
 }
 
 impl Rest {
@@ -39,6 +45,16 @@ impl Rest {
         }
     }
 
+    /// Level 0 is to be emptied first.
+    fn last_on(&mut self, now: Duration) {
+        self.until = self.until.max(now + Self::FIRST);
+    }
+
+    /// A job leaves.
+    pub(crate) fn note_leaving(&mut self, job: &Job) {
+        self.has_left |= is_near_level0(job);
+    }
+
     /// A job was back in time.
     fn is_needless(&mut self) {
         self.last = Duration::ZERO;
@@ -46,6 +62,18 @@ impl Rest {
 }
 
 impl Core {
+    /// Whether a job that may be in the way of level 0 is not given away: level 0 fills, though one has left. For a while then, so
+    /// that it is emptied before others leave.
+    pub(crate) fn stays_here(&self, state: &mut State, fills: bool) -> bool {
+        let now = self.env.clock.now();
+        match fills {
+            true if state.away.rest.has_left => state.away.rest.last_on(now),
+            true => {}
+            false => state.away.rest.has_left = false,
+        }
+        state.away.rest.lasts(now)
+    }
+
     /// With nothing that could be begun here: a job that is away and may be in the way of level 0. One that is late, once level 0 is half
     /// way to where it slows writers down, so that a merge here is over before; any, once they are held back.
     pub(crate) fn take_back_for_writers(&self, state: &mut State) -> Option<AwayJob> {
@@ -61,7 +89,8 @@ impl Core {
         Some(taken)
     }
 
-    fn is_filling(&self) -> bool {
+    /// Half way to where writers are slowed down.
+    pub(crate) fn is_filling(&self) -> bool {
         let (tables, limits) =
             (self.level0_tables.load(Ordering::Relaxed) as usize, self.settings.level0);
         2 * tables >= limits.compact.saturating_add(limits.slow_down)
@@ -70,7 +99,10 @@ impl Core {
     fn is_late(&self, away: &AwayJob, now: Duration) -> bool {
         let bytes = away.job.input_bytes(&self.settings.order.user);
         let here = GRACE + Duration::from_secs_f64(bytes as f64 / BYTES_PER_SECOND);
-        now.saturating_sub(away.begun.at) > here
+        match away.runs_since {
+            Some(since) => now.saturating_sub(since) > TIMES_HERE * here,
+            None => now.saturating_sub(away.begun.at) > here,
+        }
     }
 
     /// A job has come back by itself.
@@ -79,6 +111,11 @@ impl Core {
             self.state.lock().away.rest.is_needless();
         }
     }
+}
+
+/// Whether it merges tables of level 0.
+pub(crate) fn is_of_level0(job: &Job) -> bool {
+    job.inputs.iter().any(|(slot, _)| *slot == Slot::L0)
 }
 
 /// Whether merges of level 0 may have to wait for it.
@@ -105,5 +142,7 @@ mod tests {
         rest.is_needless();
         rest.begin(seconds(2_000));
         assert!(!rest.lasts(seconds(2_002)));
+        (0..10).for_each(|more| rest.last_on(seconds(3_000 + more)));
+        assert!(rest.lasts(seconds(3_010)) && !rest.lasts(seconds(3_011)), "no longer for it");
     }
 }

@@ -7,6 +7,7 @@
 pub(crate) mod away;
 pub(crate) mod bell;
 pub(crate) mod compact;
+pub(crate) mod entrance;
 pub(crate) mod flush;
 mod homecoming;
 pub(crate) mod install;
