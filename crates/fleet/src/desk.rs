@@ -1,7 +1,8 @@
 //! Where one attempt at a job reads and writes: its inputs and outputs in the bucket.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::Ordering;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use siltstone::service::{JobInput, Workplace};
@@ -9,13 +10,15 @@ use siltstone::{Error, RandomAccessFile, Result, Slot, WritableFile};
 use siltstone_cloud::{Bucket, CrewDesk};
 use siltstone_remote::{Attempt, Costs, JobSpec, ObjectName};
 
-use crate::input::{BucketFile, Counter, Meter};
+use crate::input::{BucketFile, Counter, Meter, Pace};
 use crate::output::{Draft, Outbox, Sent};
 
-/// A job's inputs share so much memory to read ahead in; each has some, and the same again on its way.
-const AHEAD_BYTES: u64 = 32 << 20;
-const AHEAD_BYTES_MIN: u64 = 256 << 10;
-const AHEAD_BYTES_MAX: u64 = 8 << 20;
+/// What a job's inputs share to be read ahead.
+const AHEAD_BYTES: u64 = 64 << 20;
+/// How long a window is: on S3 Standard the first byte comes after 24 ms, as a rule, and the last of 2 MiB 23 later.
+const WINDOW_BYTES: RangeInclusive<u64> = (256 << 10)..=(2 << 20);
+/// So many windows of each input that is read at the same time find room.
+const WINDOWS: u64 = 4;
 /// So many inputs are on their way before they are opened.
 const EXPECTED_MAX: usize = 8;
 
@@ -24,7 +27,7 @@ pub(crate) struct Desk {
     /// In the order in which the merge opens those of a slot.
     inputs: Vec<Input>,
     expected: Mutex<Expected>,
-    ahead_bytes: u64,
+    paces: HashMap<Slot, Pace>,
     /// Whether the merge begins at the beginning of its inputs, and not behind what an earlier attempt has made, or within its part.
     from_the_beginning: bool,
     place: ObjectName,
@@ -64,10 +67,12 @@ impl Desk {
                 bucket: Arc::clone(bucket),
                 meter: Meter::default(),
                 crew,
+                ahead: AtomicU64::new(0),
+                ahead_max: AHEAD_BYTES,
             }),
             inputs: inputs.collect(),
             expected: Mutex::default(),
-            ahead_bytes: ahead(spec.inputs.len()),
+            paces: paces(&job.inputs),
             from_the_beginning: job.part.from.is_none() && !is_resumed,
             place: spec.place.clone(),
             attempt,
@@ -98,7 +103,7 @@ impl Desk {
 
     fn file(&self, input: &Input) -> Arc<BucketFile> {
         let object = (input.name.as_str(), input.bytes);
-        Arc::new(BucketFile::new(&self.counter, object, self.ahead_bytes))
+        Arc::new(BucketFile::new(&self.counter, object, self.paces[&input.slot].clone()))
     }
 
     fn expected(&self) -> MutexGuard<'_, Expected> {
@@ -125,8 +130,14 @@ impl Desk {
     }
 }
 
-fn ahead(inputs: usize) -> u64 {
-    (AHEAD_BYTES / (inputs as u64).max(1)).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX)
+/// Of level 0 all are read at the same time, of other slots one after the other, as wide as the one before.
+fn paces(inputs: &[JobInput]) -> HashMap<Slot, Pace> {
+    let slots: HashSet<Slot> = inputs.iter().map(|input| input.slot).collect();
+    let level0 = inputs.iter().filter(|input| input.slot.level.number() == 0).count();
+    let sources = (slots.len() + level0.saturating_sub(1)).max(1) as u64;
+    let window_bytes = AHEAD_BYTES / (WINDOWS * sources);
+    let window_bytes = window_bytes.clamp(*WINDOW_BYTES.start(), *WINDOW_BYTES.end());
+    slots.into_iter().map(|slot| (slot, Pace::new(window_bytes))).collect()
 }
 
 impl Workplace for Desk {
@@ -147,7 +158,7 @@ impl Workplace for Desk {
     }
 
     fn create(&self, ordinal: usize) -> Result<Box<dyn WritableFile>> {
-        let (outbox, name) = (Arc::clone(&self.outbox), self.output_name(ordinal).to_string());
-        Ok(Box::new(Draft { outbox, name, body: Vec::new() }))
+        let (outbox, counter) = (Arc::clone(&self.outbox), Arc::clone(&self.counter));
+        Ok(Box::new(Draft::new(outbox, counter, self.output_name(ordinal).to_string())))
     }
 }

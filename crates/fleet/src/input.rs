@@ -1,20 +1,25 @@
 //! An input in a bucket: its end is read first, and once; the rest by windows, since a merge reads a table from its beginning to its
-//! end. Where there is a crew, the next window is on its way while one is merged, and so is the beginning of tables that come next.
+//! end. Where there is a crew, the next windows are on their way while one is merged, and so is the beginning of tables that come next: ever
+//! more of them as long as they are late, within what a job may hold.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use siltstone::{Error, ErrorKind, RandomAccessFile, Result};
 use siltstone_cloud::{Bucket, BucketError, Call, CrewDesk, Failure, Part, Purpose};
 
-/// Footer, index, and mostly the filter of a table are within this.
-const TAIL_BYTES: u64 = 64 << 10;
+/// Footer and index of a table are mostly within such a share of it. What else is there is read anyway, by and by.
+const TAIL_SHARE: u64 = 16;
+const TAIL_BYTES: RangeInclusive<u64> = (64 << 10)..=(4 << 20);
 /// A table up to this size is read whole: a second request would take longer than its bytes.
 const WHOLE_BYTES: u64 = 1 << 20;
+
+/// So many windows of an input are on their way while one is merged, at first and at most.
+const DEPTH: RangeInclusive<usize> = 4..=16;
 
 /// What a job has cost at the bucket. Counters, which order nothing.
 #[derive(Debug, Default)]
@@ -24,8 +29,8 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn count_request(&self) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn count_requests(&self, count: usize) {
+        self.requests.fetch_add(count as u64, Relaxed);
     }
 }
 
@@ -35,12 +40,38 @@ pub(crate) struct Counter {
     pub(crate) meter: Meter,
     /// Who asks while the job goes on; without, it asks itself and waits.
     pub(crate) crew: Option<CrewDesk>,
+    /// What is on its way, or has come and waits for its turn.
+    pub(crate) ahead: AtomicU64,
+    /// What that may be; one window for each input comes in any case.
+    pub(crate) ahead_max: u64,
+}
+
+/// How far inputs of one slot are read ahead. A counter that orders nothing.
+#[derive(Clone)]
+pub(crate) struct Pace {
+    window_bytes: u64,
+    depth: Arc<AtomicUsize>,
+}
+
+impl Pace {
+    pub(crate) fn new(window_bytes: u64) -> Self {
+        Pace { window_bytes, depth: Arc::new(AtomicUsize::new(*DEPTH.start())) }
+    }
+
+    fn depth(&self) -> usize {
+        self.depth.load(Relaxed)
+    }
+
+    /// A window was late.
+    fn deepen(&self) {
+        self.depth.store((self.depth() + 1).min(*DEPTH.end()), Relaxed);
+    }
 }
 
 pub(crate) struct BucketFile {
     counter: Arc<Counter>,
     object: Arc<Object>,
-    ahead_bytes: u64,
+    pace: Pace,
     windows: Mutex<Windows>,
 }
 
@@ -67,6 +98,13 @@ struct Window {
 struct Flight {
     bytes: Range<u64>,
     answer: Receiver<Result<Window>>,
+    counter: Arc<Counter>,
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.counter.ahead.fetch_sub(self.bytes.end - self.bytes.start, Relaxed);
+    }
 }
 
 impl Window {
@@ -100,18 +138,19 @@ impl Windows {
 impl Object {
     /// Where its end begins, if that is read by itself.
     fn tail_at(&self) -> u64 {
-        if self.bytes <= WHOLE_BYTES { self.bytes } else { self.bytes - TAIL_BYTES }
+        let tail = (self.bytes / TAIL_SHARE).clamp(*TAIL_BYTES.start(), *TAIL_BYTES.end());
+        if self.bytes <= WHOLE_BYTES { self.bytes } else { self.bytes - tail }
     }
 }
 
 impl Counter {
     fn fetch(&self, object: &Object, bytes: &Range<u64>) -> Result<Window> {
-        self.meter.count_request();
+        self.meter.count_requests(1);
         let (offset, len) = (bytes.start, bytes.end - bytes.start);
         let part = Part::Range { offset, len };
         let got = self.bucket.get(&object.name, part, Call::new(Purpose::CompactIn));
         let got = got.map_err(|error| to_error(&error))?;
-        self.meter.bytes_read.fetch_add(got.body.len() as u64, Ordering::Relaxed);
+        self.meter.bytes_read.fetch_add(got.body.len() as u64, Relaxed);
         if got.bytes != object.bytes || got.offset != offset {
             let message = format!("object has {} bytes, and should {}", got.bytes, object.bytes);
             return Err(Error::corruption(message).in_file(&object.path));
@@ -127,21 +166,25 @@ impl Counter {
             // Nobody may wait for it any more.
             let _ = sender.send(counter.fetch(&object, &wanted));
         };
-        self.crew.as_ref()?.leave(Box::new(fetch)).then_some(Flight { bytes, answer })
+        if !self.crew.as_ref()?.leave(Box::new(fetch)) {
+            return None;
+        }
+        self.ahead.fetch_add(bytes.end - bytes.start, Relaxed);
+        Some(Flight { bytes, answer, counter: Arc::clone(self) })
+    }
+
+    fn has_room(&self, bytes: &Range<u64>) -> bool {
+        self.ahead.load(Relaxed) + (bytes.end - bytes.start) <= self.ahead_max
     }
 }
 
 impl BucketFile {
     /// An object that is to have so many bytes. It is not looked at yet.
-    pub(crate) fn new(
-        counter: &Arc<Counter>,
-        (name, bytes): (&str, u64),
-        ahead_bytes: u64,
-    ) -> Self {
+    pub(crate) fn new(counter: &Arc<Counter>, (name, bytes): (&str, u64), pace: Pace) -> Self {
         BucketFile {
             counter: Arc::clone(counter),
             object: Arc::new(Object { name: name.to_owned(), path: name.into(), bytes }),
-            ahead_bytes,
+            pace,
             windows: Mutex::default(),
         }
     }
@@ -150,14 +193,11 @@ impl BucketFile {
     pub(crate) fn expect(&self, from_its_beginning: bool) {
         let mut windows = self.windows();
         let (bytes, tail_at) = (self.object.bytes, self.object.tail_at());
-        let first = 0..self.ahead_bytes.min(tail_at);
-        let (end, first) = match tail_at == bytes {
-            true => (0..bytes, None),
-            false => (tail_at..bytes, from_its_beginning.then_some(first)),
-        };
-        let wanted = [Some(end), first].into_iter().flatten();
-        let sent = wanted.filter_map(|bytes| self.counter.send_for(&self.object, bytes));
-        windows.flights.extend(sent);
+        let end = if tail_at == bytes { 0..bytes } else { tail_at..bytes };
+        windows.flights.extend(self.counter.send_for(&self.object, end));
+        if from_its_beginning && tail_at < bytes {
+            self.send_ahead(&mut windows, 0);
+        }
     }
 
     fn windows(&self) -> MutexGuard<'_, Windows> {
@@ -167,24 +207,50 @@ impl BucketFile {
 
     /// Has the window that begins with or holds the byte at `offset`.
     fn bring(&self, windows: &mut Windows, offset: u64, len: u64) -> Result<()> {
-        let on_its_way = windows.take_flight(offset).and_then(|flight| flight.answer.recv().ok());
+        let on_its_way = windows.take_flight(offset).and_then(|flight| self.land(&flight));
         let window = match on_its_way {
             // What failed ahead is tried again by who needs it.
             Some(Ok(window)) => window,
             _ => self.counter.fetch(&self.object, &self.window_at(offset, len))?,
         };
-        let (end, tail_at) = (window.end(), self.object.tail_at());
-        if window.offset >= tail_at {
+        let end = window.end();
+        if window.offset >= self.object.tail_at() {
             windows.tail = Some(window);
             return Ok(());
         }
         windows.near = Some(window);
-        let is_next = |flight: &Flight| flight.bytes.start < tail_at;
-        if end < tail_at && !windows.flights.iter().any(is_next) {
-            let next = end..tail_at.min(end + self.ahead_bytes);
+        self.send_ahead(windows, end);
+        Ok(())
+    }
+
+    /// Waits for what is on its way. For data that is late more will be from now on.
+    fn land(&self, flight: &Flight) -> Option<Result<Window>> {
+        match flight.answer.try_recv() {
+            Err(TryRecvError::Empty) => {
+                if flight.bytes.start < self.object.tail_at() {
+                    self.pace.deepen();
+                }
+                flight.answer.recv().ok()
+            }
+            landed => landed.ok(),
+        }
+    }
+
+    /// Sends for what lies behind `from`, and behind what is on its way.
+    fn send_ahead(&self, windows: &mut Windows, from: u64) {
+        let tail_at = self.object.tail_at();
+        let (mut end, mut ahead) = (from, 0);
+        for flight in windows.flights.iter().filter(|flight| flight.bytes.start < tail_at) {
+            (end, ahead) = (end.max(flight.bytes.end), ahead + 1);
+        }
+        while end < tail_at && ahead < self.pace.depth() {
+            let next = end..tail_at.min(end + self.pace.window_bytes);
+            if ahead > 0 && !self.counter.has_room(&next) {
+                return;
+            }
+            (end, ahead) = (next.end, ahead + 1);
             windows.flights.extend(self.counter.send_for(&self.object, next));
         }
-        Ok(())
     }
 
     fn window_at(&self, offset: u64, len: u64) -> Range<u64> {
@@ -192,7 +258,7 @@ impl BucketFile {
         match tail_at == bytes {
             true => 0..bytes,
             false if offset >= tail_at => tail_at..bytes,
-            false => offset..tail_at.min(offset + self.ahead_bytes.max(len)),
+            false => offset..tail_at.min(offset + self.pace.window_bytes.max(len)),
         }
     }
 }
@@ -258,7 +324,8 @@ mod tests {
 
     fn counter(bucket: &Arc<dyn Bucket>, crew: Option<&Crew>) -> Arc<Counter> {
         let (bucket, crew) = (Arc::clone(bucket), crew.map(|crew| crew.desk().clone()));
-        Arc::new(Counter { bucket, meter: Meter::default(), crew })
+        let ahead = AtomicU64::new(0);
+        Arc::new(Counter { bucket, meter: Meter::default(), crew, ahead, ahead_max: 64 << 20 })
     }
 
     fn check(file: &BucketFile, body: &[u8], offset: usize, len: usize) {
@@ -272,8 +339,8 @@ mod tests {
     fn a_table_is_read_in_few_requests_and_right() {
         let (body, bucket) = object(2 * MIB);
         let counter = counter(&bucket, None);
-        let requests = || counter.meter.requests.load(Ordering::Relaxed);
-        let file = BucketFile::new(&counter, ("t", 2 << 20), 256 << 10);
+        let requests = || counter.meter.requests.load(Relaxed);
+        let file = BucketFile::new(&counter, ("t", 2 << 20), Pace::new(256 << 10));
         let end = body.len();
         for (offset, len) in [(end - 48, 48), (end - 5_000, 4_000), (end - 48, 100)] {
             check(&file, &body, offset, len);
@@ -293,29 +360,50 @@ mod tests {
     fn a_small_table_is_one_request() {
         let (body, bucket) = object(MIB);
         let counter = counter(&bucket, None);
-        let file = BucketFile::new(&counter, ("t", 1 << 20), 256 << 10);
+        let file = BucketFile::new(&counter, ("t", 1 << 20), Pace::new(256 << 10));
         check(&file, &body, MIB - 48, 48);
         (0..MIB).step_by(4_100).for_each(|at| check(&file, &body, at, 4_100));
-        assert_eq!(counter.meter.requests.load(Ordering::Relaxed), 1);
+        assert_eq!(counter.meter.requests.load(Relaxed), 1);
     }
 
     #[test]
     fn what_comes_next_is_on_its_way() {
         let crew = Crew::new(Env::memory().threads, 2);
         for (bytes, from_its_beginning, sent, all) in
-            [(2 * MIB, true, 2, 9), (2 * MIB, false, 1, 9), (MIB / 2, true, 1, 1)]
+            [(2 * MIB, true, 5, 9), (2 * MIB, false, 1, 9), (MIB / 2, true, 1, 1)]
         {
             let (body, bucket) = object(bytes);
             let counter = counter(&bucket, Some(&crew));
-            let file = BucketFile::new(&counter, ("t", bytes as u64), 256 << 10);
+            let file = BucketFile::new(&counter, ("t", bytes as u64), Pace::new(256 << 10));
             file.expect(from_its_beginning);
             assert_eq!(file.windows().flights.len(), sent);
             check(&file, &body, bytes - 48, 48);
             (0..bytes).step_by(4_100).for_each(|at| check(&file, &body, at, 4_100));
-            assert_eq!(counter.meter.requests.load(Ordering::Relaxed), all);
-            assert_eq!(counter.meter.bytes_read.load(Ordering::Relaxed), bytes as u64);
+            assert_eq!(counter.meter.requests.load(Relaxed), all);
+            assert_eq!(counter.meter.bytes_read.load(Relaxed), bytes as u64);
             assert!(file.windows().flights.is_empty());
         }
+    }
+
+    #[test]
+    fn what_is_on_its_way_has_room_and_is_more_where_it_is_late() {
+        let (_, bucket) = object(2 * MIB);
+        let crew = Crew::new(Env::memory().threads, 2);
+        let mut counter = counter(&bucket, Some(&crew));
+        // The end and two windows.
+        Arc::get_mut(&mut counter).unwrap().ahead_max = 640 << 10;
+        let pace = Pace::new(256 << 10);
+        let file = BucketFile::new(&counter, ("t", 2 << 20), pace.clone());
+        file.expect(true);
+        assert_eq!(file.windows().flights.len(), 3);
+        assert_eq!(counter.ahead.load(Relaxed), 640 << 10);
+        let other = BucketFile::new(&counter, ("t", 2 << 20), pace.clone());
+        other.expect(true);
+        assert_eq!(other.windows().flights.len(), 2, "one comes in any case");
+        drop((file, other));
+        assert_eq!(counter.ahead.load(Relaxed), 0);
+        (0..100).for_each(|_| pace.deepen());
+        assert_eq!(pace.depth(), *DEPTH.end());
     }
 
     #[test]
@@ -325,7 +413,7 @@ mod tests {
         for crew in [None, Some(&crew)] {
             let counter = counter(&bucket, crew);
             let read = |name, bytes| {
-                let file = BucketFile::new(&counter, (name, bytes), 100);
+                let file = BucketFile::new(&counter, (name, bytes), Pace::new(100));
                 file.expect(true);
                 file.read_at(&mut [0; 10], 0).unwrap_err().kind()
             };

@@ -18,9 +18,9 @@ use crate::desk::Desk;
 use crate::output::Sent;
 
 /// Requests that a worker has on their way ahead of its merges.
-const CREW: usize = 16;
+const CREW: usize = 32;
 
-/// Runs jobs on the tables of a bucket. For each job it holds up to 72 MiB of inputs in memory, and an output, or two if there are threads.
+/// Runs jobs on the tables of a bucket. For each job it holds up to 64 MiB of inputs in memory beyond what it is at (2 MiB and an end of up to 4 of each of those that it reads at the same time), and an output, or two if there are threads.
 pub struct BucketRunner {
     bucket: Arc<dyn Bucket>,
     tools: JobTools,
@@ -34,7 +34,7 @@ impl BucketRunner {
         BucketRunner { bucket, tools, crew: None }
     }
 
-    /// Has up to 16 threads ask the bucket for what jobs read next, and put what they have finished, while they go on.
+    /// Has up to 32 threads ask the bucket for what jobs read next, and put what they have finished, while they go on.
     #[must_use]
     pub fn with_threads(self, threads: Arc<dyn Threads>) -> Self {
         BucketRunner { crew: Some(Crew::new(threads, CREW)), ..self }
