@@ -13,6 +13,8 @@ use crate::tally::{Counts, Tally};
 
 /// Uploads take no longer.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// Of blocks in memory, where no disk keeps what was read: as SlateDB comes.
+const BLOCK_BYTES: usize = 512 << 20;
 /// Behind all keys of a load.
 const LAST_KEY: &str = "~";
 
@@ -26,12 +28,16 @@ pub(crate) struct Ours {
 
 impl Ours {
     pub(crate) fn open(stage: &Stage, tally: &Arc<Tally>, mode: Mode, role: Role) -> Result<Self> {
-        let (name, local) = match role {
-            Role::Writes => ("beside-writes", LocalCopies::All),
-            Role::Reads => ("beside-reads", LocalCopies::UpTo(0)),
+        let name = match role {
+            Role::Writes => "beside-writes",
+            Role::Reads => "beside-reads",
         };
         let machine = stage.machine_by(Arc::clone(tally) as _, name)?;
-        let db = machine.open(mode, local)?;
+        let db = match (role, mode) {
+            (Role::Writes, _) => machine.open(mode, LocalCopies::All)?,
+            (Role::Reads, Mode::Remote) => machine.open_in_memory(mode, BLOCK_BYTES)?,
+            (Role::Reads, _) => machine.open(mode, LocalCopies::UpTo(0))?,
+        };
         Ok(Ours { db, _machine: machine, mode, tally: Arc::clone(tally) })
     }
 

@@ -76,10 +76,9 @@ impl Contestant {
         }
     }
 
-    /// Reads do not depend on how writes are kept, nor does SlateDB's loading on how it waits: such things are measured
-    /// once.
+    /// SlateDB's loading does not depend on how it waits, nor does its reading: such things are measured once.
     pub(crate) fn reads(self) -> bool {
-        matches!(self, Contestant::Tiered | Contestant::Slate)
+        self.loads()
     }
 
     pub(crate) fn loads(self) -> bool {
@@ -104,7 +103,7 @@ impl Contestant {
 pub(crate) enum Role {
     /// It writes, and keeps what its engine keeps by default.
     Writes,
-    /// It reads, and has nothing but what it has read.
+    /// It reads, and has nothing but what it has read: in memory, or for the tiered one in a cache on disk.
     Reads,
 }
 

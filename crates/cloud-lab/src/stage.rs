@@ -12,8 +12,8 @@ use std::time::Duration;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use siltstone::{
-    BloomFilter, Db, Env, Error, ErrorKind, EventListener, FilterPolicy, Options, Result,
-    TableStore,
+    BlockCache, BloomFilter, Cache, Db, Env, Error, ErrorKind, EventListener, FilterPolicy,
+    Options, Result, TableStore,
 };
 use siltstone_cloud::{
     Announce, CacheOptions, CloudDb, CloudOptions, ExtentCache, Home, LocalCopies, LogArchive,
@@ -236,6 +236,20 @@ impl Machine {
     /// Whatever a database meets.
     pub fn open(&self, mode: Mode, local: LocalCopies) -> Result<Opened> {
         self.open_with(mode, local, Extras::default())
+    }
+
+    /// Opens a database that keeps up to so many bytes of blocks in memory, and nothing of what it reads on a disk.
+    ///
+    /// # Errors
+    ///
+    /// Whatever a database meets.
+    pub fn open_in_memory(&self, mode: Mode, block_bytes: usize) -> Result<Opened> {
+        let block_cache = Some(Arc::new(BlockCache::new(block_bytes)) as Arc<dyn Cache>);
+        let options = Options { block_cache, ..engine(None) };
+        let threads = Some(Arc::clone(&options.env.threads));
+        let reads = RemoteOptions { threads, ..RemoteOptions::default() };
+        let cloud = CloudOptions::default().with_log(mode.log()).with_local(LocalCopies::UpTo(0));
+        CloudDb::open(&self.home, &self.folder, options, cloud.with_reads(reads)).map(Opened::There)
     }
 
     pub(crate) fn open_with(

@@ -19,8 +19,8 @@ use timeline::{Merges, Timeline};
 const ROUNDS: u64 = 2;
 /// Of write buffers, in one of these rounds: some ten merges.
 const FLUSHES: u64 = 32;
-/// As many as the machine itself merges at once.
-const SLOTS: u32 = 2;
+/// More than a processor merges at once: most of the time a job waits for the bucket.
+const SLOTS: u32 = 4;
 const WITHIN: Duration = Duration::from_secs(120);
 
 /// Where merges run.
@@ -49,19 +49,21 @@ enum Pace {
     /// When the one before has ended.
     FlatOut,
     /// So many in a second, each when it is its time.
-    At(f64),
+    Half(f64),
+    Quarter(f64),
 }
 
 impl Pace {
     fn name(self) -> &'static str {
         match self {
             Pace::FlatOut => "flat out",
-            Pace::At(_) => "at half of that",
+            Pace::Half(_) => "at half of that",
+            Pace::Quarter(_) => "at a quarter",
         }
     }
 }
 
-/// Writes at random over a database, flat out and at half the rate that the folder alone takes, each way in turn.
+/// Writes at random over a database, flat out, and at half and a quarter of the rate that the folder alone takes, each way in turn.
 ///
 /// # Errors
 ///
@@ -71,7 +73,8 @@ pub fn stalls(plan: &Plan, tell: &mut dyn FnMut(Figure)) -> Result<()> {
     let what = "processors: the first the database's, the second the worker's";
     tell(Figure::new("M4", what, processors as f64, Unit::Count));
     let local_rate = measure(plan, Pace::FlatOut, tell)?;
-    measure(plan, Pace::At(local_rate / 2.0), tell)?;
+    measure(plan, Pace::Half(local_rate / 2.0), tell)?;
+    measure(plan, Pace::Quarter(local_rate / 4.0), tell)?;
     Ok(())
 }
 
@@ -169,7 +172,9 @@ fn write(db: &Opened, plan: &Plan, (pace, merges): (Pace, &Merges)) -> Result<Ti
         dice.fill(&mut value);
         let since = match pace {
             Pace::FlatOut => timeline.last(),
-            Pace::At(rate) => wait_until(timeline.start(), number as f64 / rate),
+            Pace::Half(rate) | Pace::Quarter(rate) => {
+                wait_until(timeline.start(), number as f64 / rate)
+            }
         };
         let met = merges.are_running();
         db.put(key, &value)?;
@@ -248,7 +253,7 @@ mod tests {
             let figure = figures.iter().find(|figure| figure.what == what);
             figure.unwrap_or_else(|| panic!("{what}: {figures:?}")).value
         };
-        for pace in ["flat out", "at half of that"] {
+        for pace in ["flat out", "at half of that", "at a quarter"] {
             for way in ["local", "tiered + worker"] {
                 let of = |what: &str| of(&format!("{pace}, {way}: {what}"));
                 assert!(of("merges") > 0.0 && of("puts a second") > 0.0);
