@@ -33,6 +33,9 @@ use crate::db::core::Core;
 use crate::format::table::builder::TableSummary;
 use crate::version::table_meta::TableMeta;
 
+/// For so long others wait for one that waits. Where all who could run it are busy or gone, they wait together, and come home together.
+const WAITS_ALONE: Duration = Duration::from_secs(1);
+
 /// The jobs that are away.
 #[derive(Default)]
 pub(crate) struct Away {
@@ -69,9 +72,11 @@ impl Away {
         self.jobs.push(AwayJob { job, begun, waits, submitted, runs_since, outcome });
     }
 
-    /// Whether one from below level 0 has nobody yet who runs it.
-    pub(crate) fn has_one_that_waits(&self) -> bool {
-        let waits = |away: &AwayJob| away.runs_since.is_none() && away.outcome.is_none();
+    /// Whether one from below level 0 has nobody yet who runs it, and has not waited for long.
+    pub(crate) fn has_one_that_waits(&self, now: Duration) -> bool {
+        let is_new = |away: &AwayJob| now.saturating_sub(away.begun.at) < WAITS_ALONE;
+        let waits =
+            |away: &AwayJob| away.runs_since.is_none() && is_new(away) && away.outcome.is_none();
         self.jobs.iter().any(|away| waits(away) && !is_of_level0(&away.job))
     }
 

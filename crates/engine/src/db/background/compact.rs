@@ -124,8 +124,9 @@ impl Core {
         let plan = self.next_plan(state)?;
         let accepted = self.accept(state, &plan)?;
         let waits = |job: &Job, state: &State| {
-            let rests = is_near_level0(job) && state.away.rest.lasts(self.env.clock.now());
-            state.away.has_one_that_waits() && !is_of_level0(job) && !rests
+            let now = self.env.clock.now();
+            let rests = is_near_level0(job) && state.away.rest.lasts(now);
+            state.away.has_one_that_waits(now) && !is_of_level0(job) && !rests
         };
         if let Accepted::Merge(job) = &accepted
             && waits_its_turn

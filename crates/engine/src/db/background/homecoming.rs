@@ -20,8 +20,8 @@ const GRACE: Duration = Duration::from_millis(10);
 /// .. and so is one that somebody runs, and takes so many times as long: what is done of it would be done in vain.
 const TIMES_HERE: u32 = 2;
 
-/// For how long jobs that may be in the way of level 0 stay here once one had to be taken back. Each time is twice as long as the one
-/// before, until one comes back by itself.
+/// For how long jobs that may be in the way of level 0 stay here once one had to be taken back, or would have had to be soon. Each time is
+/// twice as long as the one before, until jobs have come back by themselves for as long again.
 #[derive(Default)]
 pub(crate) struct Rest {
     until: Duration,
@@ -45,19 +45,16 @@ impl Rest {
         }
     }
 
-    /// Level 0 is to be emptied first.
-    fn last_on(&mut self, now: Duration) {
-        self.until = self.until.max(now + Self::FIRST);
-    }
-
     /// A job leaves.
     pub(crate) fn note_leaving(&mut self, job: &Job) {
         self.has_left |= is_near_level0(job);
     }
 
     /// A job was back in time.
-    fn is_needless(&mut self) {
-        self.last = Duration::ZERO;
+    fn is_needless(&mut self, now: Duration) {
+        if now > self.until + 2 * self.last {
+            self.last = Duration::ZERO;
+        }
     }
 }
 
@@ -67,7 +64,7 @@ impl Core {
     pub(crate) fn stays_here(&self, state: &mut State, fills: bool) -> bool {
         let now = self.env.clock.now();
         match fills {
-            true if state.away.rest.has_left => state.away.rest.last_on(now),
+            true if state.away.rest.has_left => state.away.rest.begin(now),
             true => {}
             false => state.away.rest.has_left = false,
         }
@@ -108,7 +105,8 @@ impl Core {
     /// A job has come back by itself.
     pub(crate) fn note_in_time(&self, job: &Job) {
         if is_near_level0(job) {
-            self.state.lock().away.rest.is_needless();
+            let now = self.env.clock.now();
+            self.state.lock().away.rest.is_needless(now);
         }
     }
 }
@@ -139,10 +137,11 @@ mod tests {
         assert!(rest.lasts(seconds(23)) && !rest.lasts(seconds(24)));
         (1..10).for_each(|turn| rest.begin(seconds(turn * 100)));
         assert!(rest.lasts(seconds(963)) && !rest.lasts(seconds(964)));
-        rest.is_needless();
+        rest.is_needless(seconds(1_000));
+        rest.begin(seconds(1_001));
+        assert!(rest.lasts(seconds(1_064)), "too soon to tell");
+        rest.is_needless(seconds(1_999));
         rest.begin(seconds(2_000));
         assert!(!rest.lasts(seconds(2_002)));
-        (0..10).for_each(|more| rest.last_on(seconds(3_000 + more)));
-        assert!(rest.lasts(seconds(3_010)) && !rest.lasts(seconds(3_011)), "no longer for it");
     }
 }
