@@ -20,7 +20,8 @@ use crate::output::Sent;
 /// Requests that a worker has on their way ahead of its merges.
 const CREW: usize = 32;
 
-/// Runs jobs on the tables of a bucket. For each job it holds up to 64 MiB of inputs in memory beyond what it is at (2 MiB and an end of up to 4 of each of those that it reads at the same time), and an output, or two if there are threads.
+/// Runs jobs on the tables of a bucket. For each job it holds up to 64 MiB of inputs in memory that it has not come to yet, 2 MiB
+/// and an end of up to 4 of each one that it is at, and an output, or two if there are threads: up to 200 MiB with tables of 32.
 pub struct BucketRunner {
     bucket: Arc<dyn Bucket>,
     tools: JobTools,
