@@ -253,6 +253,7 @@ mod tests {
             let figure = figures.iter().find(|figure| figure.what == what);
             figure.unwrap_or_else(|| panic!("{what}: {figures:?}")).value
         };
+        let mut left = 0.0;
         for pace in ["flat out", "at half of that", "at a quarter"] {
             for way in ["local", "tiered + worker"] {
                 let of = |what: &str| of(&format!("{pace}, {way}: {what}"));
@@ -263,8 +264,11 @@ mod tests {
                     ["p50", "p99"].map(|name| of(&format!("put while merges run: {name}")));
                 assert!(p50 > 0.0 && p50 <= p99, "{p50} {p99}");
             }
-            assert!(of(&format!("{pace}, tiered + worker: merges elsewhere")) > 0.0);
+            let of = |what: &str| of(&format!("{pace}, tiered + worker: {what}"));
+            left += of("merges elsewhere") + of("merges that came home");
         }
+        // Where level 0 fills none leaves for a while.
+        assert!(left > 0.0, "{figures:?}");
         let rate = of("at half of that, local: puts a second");
         assert!(rate < of("flat out, local: puts a second") * 0.6, "{rate}");
     }
