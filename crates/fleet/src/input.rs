@@ -248,8 +248,10 @@ impl BucketFile {
             if ahead > 0 && !self.counter.has_room(&next) {
                 return;
             }
-            (end, ahead) = (next.end, ahead + 1);
-            windows.flights.extend(self.counter.send_for(&self.object, next));
+            // Nobody is free to fetch it: what comes behind it would be of no use yet.
+            let Some(flight) = self.counter.send_for(&self.object, next) else { return };
+            (end, ahead) = (flight.bytes.end, ahead + 1);
+            windows.flights.push(flight);
         }
     }
 
