@@ -112,6 +112,10 @@ impl LocalTables {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use siltstone::Lane;
+
     use super::*;
 
     #[test]
@@ -128,6 +132,32 @@ mod tests {
         tables.remove(7).unwrap();
         tables.remove(7).unwrap();
         assert!(tables.list().unwrap().is_empty());
+    }
+
+    #[derive(Default)]
+    struct Polite(AtomicUsize);
+
+    impl Threads for Polite {
+        fn spawn(&self, _: &str, _: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Lane>> {
+            unreachable!("tables start no threads")
+        }
+
+        fn give_way(&self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn long_tables_go_in_pieces_between_which_others_have_their_turn() {
+        let polite = Arc::new(Polite::default());
+        let env = Env { threads: Arc::clone(&polite) as _, ..Env::memory() };
+        env.file_system.create_dir("db".as_ref(), Site::DbDirCreate).unwrap();
+        let tables = LocalTables::new(&env, "db".as_ref());
+        let body: Vec<u8> = (0..3 * PIECE_BYTES + 7).map(|at| (at / 5) as u8).collect();
+        tables.write(7, &body).unwrap();
+        assert_eq!(polite.0.swap(0, Relaxed), 4);
+        assert!(tables.read(7).unwrap() == body);
+        assert_eq!(polite.0.load(Relaxed), 4);
     }
 
     #[test]
