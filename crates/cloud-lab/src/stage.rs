@@ -12,8 +12,7 @@ use std::time::Duration;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use siltstone::{
-    BlockCache, BloomFilter, Cache, Db, Env, Error, ErrorKind, EventListener, FilterPolicy,
-    Options, Result, TableStore,
+    BlockCache, Cache, Db, Env, Error, ErrorKind, EventListener, Options, Result, TableStore,
 };
 use siltstone_cloud::{
     Announce, CacheOptions, CloudDb, CloudOptions, ExtentCache, Home, LocalCopies, LogArchive,
@@ -140,6 +139,7 @@ pub struct Machine {
     pub(crate) bucket: Arc<S3Bucket>,
     pub(crate) home: Home,
     pub(crate) folder: PathBuf,
+    block_bytes: usize,
 }
 
 impl Stage {
@@ -224,11 +224,18 @@ impl Stage {
         let folder =
             self.plan.folder.join(format!("siltstone-lab-cloud-{name}-{}", std::process::id()));
         remove(&folder);
-        Ok(Machine { bucket, home, folder })
+        Ok(Machine { bucket, home, folder, block_bytes: Options::default().block_size })
     }
 }
 
 impl Machine {
+    /// The same, whose databases end a block of a table when it has so many bytes.
+    #[must_use]
+    pub fn with_blocks_of(mut self, block_bytes: usize) -> Self {
+        self.block_bytes = block_bytes;
+        self
+    }
+
     /// Opens the database; [`Mode::Local`] knows no bucket.
     ///
     /// # Errors
@@ -245,7 +252,7 @@ impl Machine {
     /// Whatever a database meets.
     pub fn open_in_memory(&self, mode: Mode, block_bytes: usize) -> Result<Opened> {
         let block_cache = Some(Arc::new(BlockCache::new(block_bytes)) as Arc<dyn Cache>);
-        let options = Options { block_cache, ..engine(None) };
+        let options = Options { block_cache, block_size: self.block_bytes, ..engine(None) };
         let threads = Some(Arc::clone(&options.env.threads));
         let reads = RemoteOptions { threads, ..RemoteOptions::default() };
         let cloud = CloudOptions::default().with_log(mode.log()).with_local(LocalCopies::UpTo(0));
@@ -260,7 +267,8 @@ impl Machine {
     ) -> Result<Opened> {
         let listeners = extras.listener.into_iter().collect();
         let table_store = extras.table_store;
-        let options = Options { listeners, table_store, ..engine(extras.sizes) };
+        let block_size = self.block_bytes;
+        let options = Options { listeners, table_store, block_size, ..engine(extras.sizes) };
         if mode == Mode::Local {
             return Db::open(&self.folder, options).map(Opened::Here);
         }
@@ -293,14 +301,9 @@ fn remove(folder: &PathBuf) {
 
 /// As all databases here are opened.
 pub(crate) fn engine(sizes: Option<Sizes>) -> Options {
-    let filter = Some(Arc::new(BloomFilter::new(10)) as Arc<dyn FilterPolicy>);
-    let options = Options {
-        create_if_missing: true,
-        info_log: false,
-        filter_policy: filter,
-        ..Options::default()
-    };
-    let Some(sizes) = sizes else { return sized_for_buckets(options) };
+    let options = Options { create_if_missing: true, info_log: false, ..Options::default() };
+    let options = sized_for_buckets(options);
+    let Some(sizes) = sizes else { return options };
     let in_memory = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     Options {
         write_buffer_size: in_memory(sizes.write_buffer),

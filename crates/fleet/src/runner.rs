@@ -45,9 +45,10 @@ impl BucketRunner {
     pub fn capabilities(&self) -> Capabilities {
         let comparators = self.tools.comparators.iter().map(|known| known.name().to_owned());
         let filters = self.tools.filters.iter().map(|known| known.name().to_owned());
+        let built_in = [BloomFilter::new(10), BloomFilter::wide(10)];
         Capabilities {
             comparators: comparators.chain([BytewiseComparator.name().to_owned()]).collect(),
-            filters: filters.chain([BloomFilter::new(10).name().to_owned()]).collect(),
+            filters: filters.chain(built_in.map(|filter| filter.name().to_owned())).collect(),
             zstd: Compression::ZSTD.is_known(),
             formats: vec![convert::FORMAT],
             features: Vec::new(),

@@ -18,6 +18,7 @@ pub fn settings(rng: &mut Rng, order: Order) -> Settings {
         restart_interval: rng.pick(&[1, 2, 16, 64]),
         snappy: rng.one_in(2),
         bloom_bits: rng.pick(&[None, None, Some(1), Some(10), Some(20)]),
+        wide_filters: rng.one_in(2),
         reuse_logs: rng.one_in(2),
         order,
     }

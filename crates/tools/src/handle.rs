@@ -218,7 +218,9 @@ pub(crate) mod bucket {
     pub(crate) fn open_to_write(url: &Path, options: Options) -> Result<Owned, Failure> {
         let opened = Place::of(url).open(Tries::Long)?;
         let folder = Folder::new();
-        let options = sized_for_buckets(options);
+        // Who asked for no filter gets none.
+        let filter_policy = options.filter_policy.clone();
+        let options = Options { filter_policy, ..sized_for_buckets(options) };
         let cloud = CloudOptions::default().with_reads(folder.reads(&options.env)?);
         let mut cloud = cloud.with_unless_owned(!TAKES_OVER.load(Relaxed));
         if let Some(broker) = BROKER.get() {

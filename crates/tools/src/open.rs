@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use siltstone::{BloomFilter, Compaction, Compression, Db, Options};
+use siltstone::{BloomFilter, Compaction, Compression, Db, FilterPolicy, Options};
 
 use crate::errors::{Exit, Failure};
 #[cfg(feature = "cloud")]
@@ -19,6 +19,8 @@ use crate::sizes::{parse_size, show_size};
 const ZSTD_LEVEL: i32 = 1;
 /// Bloom filters of ten bits a key let one absent key in a hundred through.
 const BLOOM_BITS: u32 = 10;
+/// A filter's wrong answer is a request there.
+const BLOOM_BITS_IN_BUCKETS: u32 = 14;
 
 /// The codecs, as flag values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -31,7 +33,7 @@ pub(crate) enum Codec {
 /// How new tables are written. Existing ones are read whatever they are.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Tuning {
-    /// Bits a key in Bloom filters; 0 writes none [default: 10]
+    /// Bits a key in Bloom filters; 0 writes none [default: 10; in a bucket 14, of a kind that LevelDB does not use]
     #[arg(long, value_name = "BITS", help_heading = "Engine options")]
     bloom_bits: Option<u32>,
     /// Codec of new blocks [default: snappy]
@@ -62,12 +64,18 @@ pub(crate) enum IfMissing {
 }
 
 impl Tuning {
-    fn options(&self, context: &Context) -> Result<Options, Failure> {
-        let mut options = Options::default();
-        match self.bloom_bits.unwrap_or(BLOOM_BITS) {
-            0 => options.filter_policy = None,
-            bits => options.filter_policy = Some(Arc::new(BloomFilter::new(bits as usize))),
+    fn filter(&self, is_in_bucket: bool) -> Option<Arc<dyn FilterPolicy>> {
+        let usual = if is_in_bucket { BLOOM_BITS_IN_BUCKETS } else { BLOOM_BITS };
+        match (self.bloom_bits.unwrap_or(usual) as usize, is_in_bucket) {
+            (0, _) => None,
+            (bits, true) => Some(Arc::new(BloomFilter::wide(bits))),
+            (bits, false) => Some(Arc::new(BloomFilter::new(bits))),
         }
+    }
+
+    fn options(&self, is_in_bucket: bool, context: &Context) -> Result<Options, Failure> {
+        let mut options =
+            Options { filter_policy: self.filter(is_in_bucket), ..Options::default() };
         match self.compression {
             Some(Codec::None) => options.compression = Compression::None,
             Some(Codec::Snappy) => options.compression = Compression::Snappy,
@@ -157,7 +165,7 @@ pub(crate) fn open_to_write(
     missing: IfMissing,
     context: &Context,
 ) -> Result<Handle, Failure> {
-    let mut options = tuning.options(context)?;
+    let mut options = tuning.options(is_url(path), context)?;
     if is_url(path) {
         options.create_if_missing = missing == IfMissing::Create;
         return open_bucket_to_write(path, options);
@@ -252,11 +260,11 @@ mod tests {
             compaction: None,
             unclamped: false,
         };
-        let options = tuning.options(&context()).unwrap();
+        let options = tuning.options(false, &context()).unwrap();
         assert_eq!(options.write_buffer_size, 64 << 10);
         assert_eq!(options.block_size, 1 << 10);
         assert_eq!(options.compression, Compression::None);
         assert!(options.filter_policy.is_none());
-        assert!(Tuning::default().options(&context()).unwrap().filter_policy.is_some());
+        assert!(Tuning::default().options(false, &context()).unwrap().filter_policy.is_some());
     }
 }

@@ -49,7 +49,7 @@ use std::time::Duration;
 
 pub use handle::CloudTables;
 pub use open::CloudDb;
-use siltstone::Options;
+use siltstone::{BloomFilter, Options};
 
 pub use crate::archive::ship::LogArchive;
 use crate::log::version_log::Announce;
@@ -150,12 +150,18 @@ impl CloudOptions {
     }
 }
 
+/// Bits a key: one absent key in 800 passes.
+const FILTER_BITS: usize = 14;
+
 /// The engine's options with sizes that suit a bucket, where each request costs as much as a mebibyte or more: tables of 32
-/// MiB, gathered in write buffers of 16, on a first level of 64. What was not left at its default stays.
+/// MiB, gathered in write buffers of 16, on a first level of 64, and a [wide](BloomFilter::wide) filter of 14 bits a key, for
+/// each wrong answer of a filter is a request. What was not left at its default stays.
 pub fn sized_for_buckets(options: Options) -> Options {
     let usual = Options::default();
     let Options { write_buffer_size, max_file_size, level1_bytes, .. } = options;
+    let filter = options.filter_policy.clone();
     Options {
+        filter_policy: filter.or_else(|| Some(Arc::new(BloomFilter::wide(FILTER_BITS)))),
         write_buffer_size: if write_buffer_size == usual.write_buffer_size {
             16 << 20
         } else {

@@ -167,7 +167,10 @@ fn rebuild(entries: &Entries) -> Arc<dyn RandomAccessFile> {
 /// The input is a filter block; and, cut into pieces, keys to make one of.
 pub(super) fn filter(bytes: &[u8]) {
     let Some((&bits, rest)) = bytes.split_first() else { return };
-    let policy = BloomFilter::new(usize::from(bits % 64));
+    let policy = match bits {
+        128.. => BloomFilter::wide(usize::from(bits % 64)),
+        _ => BloomFilter::new(usize::from(bits % 64)),
+    };
     let keys = pieces(rest);
     if let Some(hostile) = FilterBlock::parse(Filter::from(policy), rest.to_vec()) {
         for offset in [0, 1, 2048, 1 << 31, u64::MAX] {

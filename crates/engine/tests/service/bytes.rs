@@ -122,9 +122,10 @@ fn options(dice: &mut Dice, compaction: Compaction) -> Options {
         0 => Some(Arc::new(ShortFirst)),
         _ => None,
     };
-    let filter_policy: Option<Arc<dyn FilterPolicy>> = match dice.roll(3) {
+    let filter_policy: Option<Arc<dyn FilterPolicy>> = match dice.roll(4) {
         0 => Some(Arc::new(BloomFilter::new(7))),
-        1 => Some(Arc::new(Open)),
+        1 => Some(Arc::new(BloomFilter::wide(7))),
+        2 => Some(Arc::new(Open)),
         _ => None,
     };
     let compression = match dice.roll(3) {

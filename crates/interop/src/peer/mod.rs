@@ -72,6 +72,8 @@ pub struct Settings {
     pub snappy: bool,
     /// Write Bloom filters of so many bits per key, or none.
     pub bloom_bits: Option<usize>,
+    /// Of siltstone's kind, which LevelDB takes for no filter.
+    pub wide_filters: bool,
     /// siltstone's `reuse_logs`. LevelDB's is not to be had: the C API hides it.
     pub reuse_logs: bool,
     /// The order of keys, which a database keeps for life.
@@ -88,6 +90,7 @@ impl Default for Settings {
             restart_interval: 16,
             snappy: true,
             bloom_bits: None,
+            wide_filters: false,
             reuse_logs: false,
             order: Order::Bytewise,
         }

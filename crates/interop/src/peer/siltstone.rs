@@ -21,7 +21,10 @@ pub(super) fn open(path: &Path, settings: &Settings) -> Result<Box<dyn Database>
 }
 
 fn options(settings: &Settings) -> Options {
-    let filter = |bits| Arc::new(BloomFilter::new(bits)) as Arc<dyn FilterPolicy>;
+    let filter = |bits| match settings.wide_filters {
+        true => BloomFilter::wide(bits),
+        false => BloomFilter::new(bits),
+    };
     Options {
         create_if_missing: true,
         paranoid_checks: settings.paranoid,
@@ -31,7 +34,9 @@ fn options(settings: &Settings) -> Options {
         block_restart_interval: settings.restart_interval,
         compression: if settings.snappy { Compression::Snappy } else { Compression::None },
         reuse_logs: settings.reuse_logs,
-        filter_policy: settings.bloom_bits.map(filter),
+        filter_policy: settings
+            .bloom_bits
+            .map(|bits| Arc::new(filter(bits)) as Arc<dyn FilterPolicy>),
         comparator: match settings.order {
             Order::Bytewise => None,
             Order::Backwards => Some(Arc::new(Backwards)),

@@ -98,7 +98,8 @@ impl OptionSet {
             5 => {
                 options.filter_policy = Some(match self.order {
                     Order::Folded => Arc::new(FoldedFilter),
-                    _ => Arc::new(BloomFilter::new(4)),
+                    // Where there are tables of the other kind, both are read.
+                    _ => Arc::new(BloomFilter::wide(4)),
                 });
                 options.reuse_logs = !options.reuse_logs;
             }

@@ -167,11 +167,9 @@ impl JobTools {
         if let Some(known) = known.filter(|known| known.built_in().is_none()) {
             return Ok(Filter::Custom(Arc::clone(known)));
         }
-        let bloom = BloomFilter::new(*bits_per_key as usize);
-        match *name == bloom.name() && *bits_per_key <= FILTER_BITS_MAX {
-            true => Ok(Filter::Bloom(bloom)),
-            false => Err(lacks("filter policy")),
-        }
+        let bloom = BloomFilter::new(*bits_per_key as usize).named(name.as_bytes());
+        let bloom = bloom.filter(|_| *bits_per_key <= FILTER_BITS_MAX);
+        bloom.map(Filter::Bloom).ok_or_else(|| lacks("filter policy"))
     }
 }
 

@@ -123,7 +123,7 @@ pub struct TableLayout {
 pub struct FilterLayout {
     /// Its name.
     pub name: String,
-    /// Of the built-in policy, how many bits it has for a key; of others 0: what they are set to is their own affair.
+    /// Of the built-in policies, how many bits it has for a key; of others 0: what they are set to is their own affair.
     pub bits_per_key: u32,
 }
 

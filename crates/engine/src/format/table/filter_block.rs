@@ -17,7 +17,7 @@
 use std::ops::Range;
 
 use crate::base::coding::{Reader, put_fixed32};
-use crate::format::table::filter::{BloomFilter, Filter};
+use crate::format::table::filter::{BloomFilter, Filter, Kind};
 
 /// Array offset and `base_lg`.
 const TAIL_BYTES: usize = size_of::<u32>() + 1;
@@ -46,8 +46,10 @@ pub(crate) struct FilterBlockBuilder {
 
 /// What is kept of keys until their filter is made.
 enum Keys {
-    /// Four bytes a key are enough for the built-in filter.
+    /// Four bytes a key are enough for LevelDB's filter.
     Hashes(Vec<u32>),
+    /// And eight for the wide one.
+    WideHashes(Vec<u64>),
     Whole {
         bytes: Vec<u8>,
         ends: Vec<usize>,
@@ -57,7 +59,10 @@ enum Keys {
 impl FilterBlockBuilder {
     pub(crate) fn new(filter: Filter, span: FilterSpan) -> Self {
         let keys = match &filter {
-            Filter::Bloom(_) => Keys::Hashes(Vec::new()),
+            Filter::Bloom(bloom) => match bloom.kind() {
+                Kind::LevelDb => Keys::Hashes(Vec::new()),
+                Kind::Wide => Keys::WideHashes(Vec::new()),
+            },
             Filter::Custom(_) => Keys::Whole { bytes: Vec::new(), ends: Vec::new() },
         };
         FilterBlockBuilder { filter, span, keys, blocks: Vec::new() }
@@ -75,6 +80,12 @@ impl FilterBlockBuilder {
             Keys::Hashes(hashes) => {
                 // Versions of one key lie side by side and set the same bits.
                 let hash = BloomFilter::hash(user);
+                if first_of_block || hashes.last() != Some(&hash) {
+                    hashes.push(hash);
+                }
+            }
+            Keys::WideHashes(hashes) => {
+                let hash = BloomFilter::wide_hash(user);
                 if first_of_block || hashes.last() != Some(&hash) {
                     hashes.push(hash);
                 }
@@ -128,6 +139,7 @@ impl Keys {
     fn len(&self) -> usize {
         match self {
             Keys::Hashes(hashes) => hashes.len(),
+            Keys::WideHashes(hashes) => hashes.len(),
             Keys::Whole { ends, .. } => ends.len(),
         }
     }
@@ -135,13 +147,18 @@ impl Keys {
     fn create(&self, filter: &Filter, range: Range<usize>, out: &mut Vec<u8>) {
         match (self, filter) {
             (Keys::Hashes(hashes), Filter::Bloom(bloom)) => bloom.create(&hashes[range], out),
+            (Keys::WideHashes(hashes), Filter::Bloom(bloom)) => {
+                bloom.create_wide(&hashes[range], out);
+            }
             (Keys::Whole { bytes, ends }, _) => {
                 let start = |index: usize| if index == 0 { 0 } else { ends[index - 1] };
                 let keys: Vec<&[u8]> =
                     range.map(|index| &bytes[start(index)..ends[index]]).collect();
                 filter.policy().create_filter(&keys, out);
             }
-            (Keys::Hashes(_), Filter::Custom(_)) => unreachable!("new() matches keys to filter"),
+            (Keys::Hashes(_) | Keys::WideHashes(_), Filter::Custom(_)) => {
+                unreachable!("new() matches keys to filter")
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::format::table::filter::{BloomFilter, Filter, FilterKey, FilterPolicy};
+use crate::format::table::filter::{BloomFilter, Filter, FilterKey, FilterPolicy, Kind};
 use crate::format::table::filter_block::FilterBlock;
 
 #[repr(align(64))]
@@ -16,6 +16,11 @@ enum GateFilter {
     Missing,
     /// Of all keys.
     Bloom {
+        array: Box<[u8]>,
+        probes: u8,
+    },
+    /// The same, of the wide kind.
+    WideBloom {
         array: Box<[u8]>,
         probes: u8,
     },
@@ -45,6 +50,9 @@ impl Gate {
             GateFilter::Bloom { array, probes } => {
                 BloomFilter::may_match_bits(key.hash(), *probes, array)
             }
+            GateFilter::WideBloom { array, probes } => {
+                BloomFilter::may_match_wide_bits(key.wide_hash(), *probes, array)
+            }
             GateFilter::Custom(policy, filter) => {
                 !filter.is_empty() && policy.may_match(key.user, filter)
             }
@@ -70,7 +78,9 @@ impl Gate {
     pub(crate) fn memory(&self) -> usize {
         match &self.filter {
             GateFilter::Missing => 0,
-            GateFilter::Bloom { array: filter, .. } | GateFilter::Custom(_, filter) => filter.len(),
+            GateFilter::Bloom { array: filter, .. }
+            | GateFilter::WideBloom { array: filter, .. }
+            | GateFilter::Custom(_, filter) => filter.len(),
             GateFilter::Spans(block) => block.memory(),
         }
     }
@@ -83,10 +93,14 @@ impl GateFilter {
         };
         match block.policy() {
             Filter::Custom(policy) => GateFilter::Custom(Arc::clone(policy), filter.into()),
-            Filter::Bloom(_) => {
+            Filter::Bloom(bloom) => {
                 let (probes, array) =
                     filter.split_last().map_or((0, &[][..]), |(last, rest)| (*last, rest));
-                GateFilter::Bloom { array: array.into(), probes }
+                let array = array.into();
+                match bloom.kind() {
+                    Kind::LevelDb => GateFilter::Bloom { array, probes },
+                    Kind::Wide => GateFilter::WideBloom { array, probes },
+                }
             }
         }
     }
@@ -103,8 +117,8 @@ mod tests {
     use super::*;
     use crate::format::table::filter_block::{FilterBlockBuilder, FilterSpan};
 
-    fn gate(span: FilterSpan, keys: &[&str], data_bytes: u64) -> Gate {
-        let policy = Filter::from(BloomFilter::new(10));
+    fn gate(bloom: BloomFilter, span: FilterSpan, keys: &[&str], data_bytes: u64) -> Gate {
+        let policy = Filter::from(bloom);
         let mut builder = FilterBlockBuilder::new(policy.clone(), span);
         builder.start_block(0);
         keys.iter().for_each(|key| builder.add_key(key.as_bytes()));
@@ -120,10 +134,12 @@ mod tests {
     fn says_what_the_filter_says() {
         let keys = ["foo", "bar", "box"];
         for span in [FilterSpan::Table, FilterSpan::Offsets(11)] {
-            let gate = gate(span, &keys, 1 << 20);
-            assert!(keys.iter().all(|key| has(&gate, key)));
-            assert!(!has(&gate, "hello") && !has(&gate, "missing"));
-            assert!(gate.has_filter() && gate.memory() > 0);
+            for bloom in [BloomFilter::new(10), BloomFilter::wide(10)] {
+                let gate = gate(bloom, span, &keys, 1 << 20);
+                assert!(keys.iter().all(|key| has(&gate, key)));
+                assert!(!has(&gate, "hello") && !has(&gate, "missing"));
+                assert!(gate.has_filter() && gate.memory() > 0);
+            }
         }
         let none = Gate::new(None, 1 << 20);
         assert!(has(&none, "hello") && !none.has_filter() && none.memory() == 0);

@@ -30,17 +30,16 @@ impl Parts {
         let footer = tail.footer()?;
         let index = Index::parse(tail.block(footer.index)?, &settings.order, file.len())
             .map_err(|error| error.at(footer.index.offset))?;
-        let filter_key = settings
-            .filter
-            .as_ref()
-            .map(|filter| [FILTER_PREFIX.as_bytes(), filter.name().as_bytes()].concat());
+        let reader_of = |key: &[u8]| {
+            settings.filter.as_ref()?.named(key.strip_prefix(FILTER_PREFIX.as_bytes())?)
+        };
         let (mut filter_at, mut properties_at) = (None, None);
         Block::new(tail.block(footer.metaindex)?)
             .and_then(|metaindex| {
                 metaindex.for_each(|key, value| {
                     let handle = BlockHandle::decode(&mut Reader::new(value));
-                    if filter_key.as_deref() == Some(key) {
-                        filter_at = handle;
+                    if let Some(filter) = reader_of(key) {
+                        filter_at = handle.map(|at| (filter, at));
                     } else if key == PROPERTIES_KEY.as_bytes() {
                         properties_at = handle;
                     }
@@ -48,9 +47,9 @@ impl Parts {
                 })
             })
             .map_err(|error| error.at(footer.metaindex.offset))?;
-        let filter = match (filter_at, &settings.filter) {
-            (Some(at), Some(filter)) => FilterBlock::parse(filter.clone(), tail.block(at)?),
-            _ => None,
+        let filter = match filter_at {
+            Some((filter, at)) => FilterBlock::parse(filter, tail.block(at)?),
+            None => None,
         };
         let properties = match properties_at {
             Some(at) => Some(

@@ -22,7 +22,7 @@ use crate::format::table::builder::{TableBuilder, TableSettings, TableSummary};
 use crate::format::table::cache::{Cache, CachedBlock, Shelf};
 use crate::format::table::compress::Compression;
 use crate::format::table::dump::dump;
-use crate::format::table::filter::{BloomFilter, Filter, FilterPolicy};
+use crate::format::table::filter::{BloomFilter, Filter, FilterKey, FilterPolicy};
 use crate::format::table::filter_block::FilterSpan;
 use crate::format::table::iter::ScanOptions;
 use crate::format::table::reader::{GetOptions, ReadSettings, Table};
@@ -462,8 +462,8 @@ fn filters_of_levels_db_layout_and_of_users() {
             filter.contains(&key.first().copied().unwrap_or(0))
         }
     }
-    let policies: [Arc<dyn FilterPolicy>; 2] =
-        [Arc::new(FirstByte), Arc::new(BloomFilter::new(10))];
+    let policies: [Arc<dyn FilterPolicy>; 3] =
+        [Arc::new(FirstByte), Arc::new(BloomFilter::new(10)), Arc::new(BloomFilter::wide(10))];
     let order = &orders()[0];
     let entries = sorted(order, mixed(400));
     for policy in policies {
@@ -477,6 +477,24 @@ fn filters_of_levels_db_layout_and_of_users() {
             let other = TableSettings { filter: None, ..settings.clone() };
             check_gets(&open(&other, &build(&settings, &entries).0).unwrap(), order, &entries);
         }
+    }
+}
+
+#[test]
+fn either_built_in_filter_is_read_where_the_other_is_written() {
+    let order = &orders()[0];
+    let entries = sorted(order, mixed(400));
+    let [first, second] = [BloomFilter::new(10), BloomFilter::wide(10)]
+        .map(|bloom| TableSettings { filter: Some(bloom.into()), ..settings(order) });
+    for (writes, reads) in [(&first, &second), (&second, &first)] {
+        let table = open(reads, &build(writes, &entries).0).unwrap();
+        check_gets(&table, order, &entries);
+        let absent = (0..1_000).filter(|n| {
+            let key = format!("absent {n}");
+            table.may_have(&FilterKey::new(key.as_bytes()))
+        });
+        assert!(absent.count() < 50);
+        verify(&table).unwrap();
     }
 }
 
