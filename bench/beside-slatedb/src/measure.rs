@@ -13,7 +13,7 @@ use crate::tally::Counts;
 const WRITERS: u64 = 16;
 /// Gets after an opening, which open tables too.
 const FIRST_GETS: u64 = 64;
-const COLD_GETS: u64 = 200;
+const COLD_GETS: u64 = 1_000;
 const WARM_ROUNDS: u64 = 5;
 const IDLE: Duration = Duration::from_secs(15);
 const MONTH: Duration = Duration::from_secs(30 * 24 * 60 * 60);

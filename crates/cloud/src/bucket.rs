@@ -6,6 +6,7 @@
 //! deadline of their [`Call`] at the latest.
 
 use std::fmt;
+use std::ops::Deref;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,7 +43,24 @@ pub trait Bucket: Send + Sync {
 
     /// A page of the objects whose names begin with `prefix` and come behind `after`, in the order of their names' bytes.
     /// An empty page is the end.
-    fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Vec<Stat>>;
+    fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Page>;
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Some objects.
+    pub stats: Vec<Stat>,
+    /// Nothing was behind them: who asks for the next page pays for a request that brings nothing.
+    pub is_last: bool,
+}
+
+impl Deref for Page {
+    type Target = [Stat];
+
+    fn deref(&self) -> &[Stat] {
+        &self.stats
+    }
 }
 
 /// An object that is sent while it is made. It is seen whole once it is [finished](Self::finish), and not before; who drops it gives it

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use siltstone::Clock;
 
 use crate::bucket::{
-    Bucket, BucketError, Call, Condition, Failure, Object, Part, Result, Stat, Tag,
+    Bucket, BucketError, Call, Condition, Failure, Object, Page, Part, Result, Stat, Tag,
 };
 use crate::home::Home;
 use crate::log::version_log::{Edit, Opening, VersionLog};
@@ -92,7 +92,7 @@ impl Fickle {
     /// All names.
     pub(crate) fn names(&self) -> Vec<String> {
         let page = self.memory.list("", "", Call::new(Purpose::Tool)).unwrap();
-        page.into_iter().map(|stat| stat.name).collect()
+        page.stats.into_iter().map(|stat| stat.name).collect()
     }
 }
 
@@ -134,7 +134,7 @@ impl Bucket for Fickle {
         self.memory.delete(names, call)
     }
 
-    fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Vec<Stat>> {
+    fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Page> {
         self.memory.list(prefix, after, call)
     }
 }

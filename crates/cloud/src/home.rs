@@ -189,11 +189,15 @@ impl Home {
         loop {
             let page = self.patiently(|| self.bucket.list(&prefix, &after, Call::new(purpose)))?;
             let Some(last) = page.last() else { return Ok(()) };
+            let is_last = page.is_last;
             if last.name <= after {
                 return Err(Error::damaged(&last.name, "comes twice in a list"));
             }
             after.clone_from(&last.name);
-            page.into_iter().try_for_each(&mut each)?;
+            page.stats.into_iter().try_for_each(&mut each)?;
+            if is_last {
+                return Ok(());
+            }
         }
     }
 

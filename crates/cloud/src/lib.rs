@@ -29,7 +29,8 @@ mod table;
 mod tiered;
 
 pub use bucket::{
-    Bucket, BucketError, Call, Condition, Failure, Object, Part, Purpose, Result, Stat, Tag, Upload,
+    Bucket, BucketError, Call, Condition, Failure, Object, Page, Part, Purpose, Result, Stat, Tag,
+    Upload,
 };
 pub use collect::{CollectOptions, Collection, Collector, Doomed, Reason};
 pub use crew::{Crew, CrewDesk};

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use crate::bucket::{
-    Bucket, BucketError, Call, Condition, Failure, Object, Part, Result, Stat, Tag,
+    Bucket, BucketError, Call, Condition, Failure, Object, Page, Part, Result, Stat, Tag,
 };
 
 /// As S3 has it.
@@ -101,14 +101,15 @@ impl Bucket for MemoryBucket {
         Ok(())
     }
 
-    fn list(&self, prefix: &str, after: &str, _: Call) -> Result<Vec<Stat>> {
+    fn list(&self, prefix: &str, after: &str, _: Call) -> Result<Page> {
         let objects = self.objects();
         let from = prefix.max(after).to_owned();
-        let page = objects
+        let mut left = objects
             .range(from..)
             .take_while(|(name, _)| name.starts_with(prefix))
             .filter(|(name, stored)| name.as_str() > after && !stored.gone);
-        Ok(page.map(|(name, stored)| stat(name, stored)).take(PAGE).collect())
+        let stats = left.by_ref().take(PAGE).map(|(name, stored)| stat(name, stored)).collect();
+        Ok(Page { stats, is_last: left.next().is_none() })
     }
 }
 
@@ -185,10 +186,13 @@ mod tests {
         let (mut names, mut after) = (Vec::new(), String::new());
         loop {
             let page = bucket.list("p/", &after, CALL).unwrap();
-            let Some(last) = page.last() else { break };
-            after.clone_from(&last.name);
-            names.extend(page.into_iter().map(|stat| stat.name));
+            after.clone_from(&page.last().unwrap().name);
+            names.extend(page.stats.into_iter().map(|stat| stat.name));
+            if page.is_last {
+                break;
+            }
         }
+        assert_eq!(bucket.list("p/", &after, CALL).unwrap(), Page { stats: vec![], is_last: true });
         assert_eq!(names.len(), 2499);
         assert!(names.is_sorted() && names[0] == "p/0001");
     }

@@ -175,7 +175,8 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     use siltstone_cloud::{
-        Bucket, BucketError, Failure, MemoryBucket, Object, Part, Result as BucketResult, Stat, Tag,
+        Bucket, BucketError, Failure, MemoryBucket, Object, Page, Part, Result as BucketResult,
+        Stat, Tag,
     };
 
     use super::*;
@@ -238,7 +239,7 @@ mod tests {
             self.memory.delete(names, call)
         }
 
-        fn list(&self, prefix: &str, after: &str, call: Call) -> BucketResult<Vec<Stat>> {
+        fn list(&self, prefix: &str, after: &str, call: Call) -> BucketResult<Page> {
             self.memory.list(prefix, after, call)
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use siltstone_cloud::{
-    Bucket, BucketError, Call, Condition, Failure, Object, Part, Result, Stat, Tag, Upload,
+    Bucket, BucketError, Call, Condition, Failure, Object, Page, Part, Result, Stat, Tag, Upload,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -127,7 +127,7 @@ impl S3Bucket {
         prefix: &str,
         after: &str,
         call: Call,
-    ) -> Result<Vec<Stat>> {
+    ) -> Result<Page> {
         let (owned, after) = (prefix.to_owned(), after.to_owned());
         self.run(prefix, Effect::Read, call, |client, call| async move {
             let wanted = Wanted { prefix: &owned, after: &after, names_max };
@@ -276,7 +276,7 @@ impl Bucket for S3Bucket {
         })
     }
 
-    fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Vec<Stat>> {
+    fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Page> {
         self.list_by(PAGE, prefix, after, call)
     }
 }

@@ -170,7 +170,7 @@ impl Patient<'_> {
             if page.is_empty() {
                 return Ok(());
             }
-            let names: Vec<String> = page.into_iter().map(|stat| stat.name).collect();
+            let names: Vec<String> = page.stats.into_iter().map(|stat| stat.name).collect();
             self.bucket.delete(&names, self.call())?;
             if self.bucket.head(&names[0], self.call()).is_ok() {
                 let message = "it was removed, and is still there";

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use siltstone_cloud::{
-    Bucket, BucketError, Call, Condition, Failure, Object, Part, Purpose, Result, Stat, Tag,
+    Bucket, BucketError, Call, Condition, Failure, Object, Page, Part, Purpose, Result, Stat, Tag,
 };
 
 /// As the worker is.
@@ -103,7 +103,7 @@ impl Bucket for Gate {
         self.call(first, |bucket| bucket.delete(names, call))
     }
 
-    fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Vec<Stat>> {
+    fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Page> {
         self.call(prefix, |bucket| bucket.list(prefix, after, call))
     }
 }

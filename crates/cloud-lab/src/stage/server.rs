@@ -38,7 +38,7 @@ impl Server {
             if page.is_empty() {
                 return Ok(());
             }
-            let names: Vec<String> = page.into_iter().map(|stat| stat.name).collect();
+            let names: Vec<String> = page.stats.into_iter().map(|stat| stat.name).collect();
             bucket.delete(&names, call)?;
         }
     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use siltstone::Clock;
 use siltstone_cloud::{
-    Bucket, BucketError, Call, Condition, Failure, Home, MemoryBucket, Object, Part, Result, Root,
-    Stat, Tag, Token,
+    Bucket, BucketError, Call, Condition, Failure, Home, MemoryBucket, Object, Page, Part, Result,
+    Root, Stat, Tag, Token,
 };
 
 use super::history::History;
@@ -234,7 +234,7 @@ impl Bucket for Seat {
         self.call(|memory| memory.delete(names, call))
     }
 
-    fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Vec<Stat>> {
+    fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Page> {
         self.call(|memory| memory.list(prefix, after, call))
     }
 }

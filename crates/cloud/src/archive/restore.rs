@@ -6,26 +6,35 @@ use std::path::Path;
 use siltstone::{FileSystem, Site};
 
 use super::piece::{Piece, Stream};
-use crate::bucket::{Condition, Purpose};
+use crate::bucket::{Condition, Purpose, Stat};
 use crate::error::{Error, Outcome};
 use crate::home::{Decision, Home, OBJECT_BYTES_MAX};
 use crate::names::{Epoch, Name, Token};
 
-/// So many pieces are asked for together, and in memory at once beside the logs that they make.
-const AT_ONCE: usize = 32;
+/// So many pieces are asked for together at the most: the bucket has those wait that it would not ask for at once.
+const PIECES_AT_ONCE: usize = 256;
+/// And no more bytes, but for a piece that is longer by itself: they are in memory beside the logs that they make.
+const BYTES_AT_ONCE: u64 = 32 << 20;
+
+/// A piece that was listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) number: u64,
+    pub(crate) bytes: u64,
+}
 
 /// What is in the bucket of the log, behind a fence.
 pub(crate) struct Archived {
     /// The number behind the fence.
     pub(crate) next: u64,
-    /// Numbers of all pieces before it, ascending.
-    pub(crate) pieces: Vec<u64>,
+    /// All pieces before it, ascending.
+    pub(crate) pieces: Vec<Listed>,
 }
 
 /// Ends the archive of all owners before: what they still put comes too late.
 pub(crate) fn fence(home: &Home, epoch: Epoch, token: Token) -> Outcome<Archived> {
     let mut pieces = list(home)?;
-    let mut next = pieces.last().map_or(1, |last| last + 1);
+    let mut next = pieces.last().map_or(1, |last| last.number + 1);
     let body = Piece::Fence { token, epoch }.encode();
     loop {
         let name = home.object(&Name::Wal(next));
@@ -37,23 +46,32 @@ pub(crate) fn fence(home: &Home, epoch: Epoch, token: Token) -> Outcome<Archived
                     let message = format!("is of epoch {}", other.epoch().0);
                     return Err(Error::new(crate::error::ErrorKind::Fenced, &name, message));
                 }
-                pieces.push(next);
+                pieces.push(Listed { number: next, bytes: object.bytes });
                 next += 1;
             }
         }
     }
-    pieces.push(next);
+    pieces.push(Listed { number: next, bytes: body.len() as u64 });
     Ok(Archived { next: next + 1, pieces })
 }
 
-/// The numbers of all pieces, ascending.
-pub(crate) fn list(home: &Home) -> Outcome<Vec<u64>> {
-    let names = home.list("wal/", "", Purpose::Wal)?;
-    let number = |name: &str| match home.root().parse(name) {
-        Some(Name::Wal(number)) => Some(number),
+/// All pieces, ascending.
+pub(crate) fn list(home: &Home) -> Outcome<Vec<Listed>> {
+    let stats = home.list("wal/", "", Purpose::Wal)?;
+    let piece = |stat: &Stat| match home.root().parse(&stat.name) {
+        Some(Name::Wal(number)) => Some(Listed { number, bytes: stat.bytes }),
         _ => None,
     };
-    Ok(names.iter().filter_map(|stat| number(&stat.name)).collect())
+    Ok(stats.iter().filter_map(piece).collect())
+}
+
+/// The first of these pieces that are asked for together: one at least.
+fn together(pieces: &[Listed]) -> usize {
+    let ends = pieces.iter().scan(0_u64, |end, piece| {
+        *end = end.saturating_add(piece.bytes);
+        Some(*end)
+    });
+    ends.take(PIECES_AT_ONCE).take_while(|end| *end <= BYTES_AT_ONCE).count().max(1)
 }
 
 /// A log out of pieces.
@@ -72,13 +90,15 @@ impl Gathered {
 /// Writes the logs from `needed` on into a folder.
 pub(crate) fn restore(
     home: &Home,
-    pieces: &[u64],
+    mut pieces: &[Listed],
     (needed, fs, folder): (u64, &dyn FileSystem, &Path),
 ) -> siltstone::Result<()> {
     let mut logs: BTreeMap<u64, Vec<Gathered>> = BTreeMap::new();
-    for together in pieces.chunks(AT_ONCE) {
+    while !pieces.is_empty() {
+        let (first, rest) = pieces.split_at(together(pieces));
+        pieces = rest;
         let names: Vec<_> =
-            together.iter().map(|number| home.object(&Name::Wal(*number))).collect();
+            first.iter().map(|piece| home.object(&Name::Wal(piece.number))).collect();
         for (name, object) in
             names.iter().zip(home.read_each(&names, Purpose::Wal, OBJECT_BYTES_MAX))
         {
@@ -131,4 +151,22 @@ fn write(
     file.sync(Site::WalSync)?;
     file.close(Site::WalClose)?;
     fs.sync_dir(folder, Site::WalDirSync)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_asked_for_together_as_far_as_memory_goes() {
+        let pieces = |bytes: &[u64]| -> Vec<Listed> {
+            let number = |(at, bytes): (usize, &u64)| Listed { number: at as u64, bytes: *bytes };
+            bytes.iter().enumerate().map(number).collect()
+        };
+        assert_eq!(together(&pieces(&[1000; 300])), PIECES_AT_ONCE);
+        assert_eq!(together(&pieces(&[10 << 20; 300])), 3);
+        assert_eq!(together(&pieces(&[1 << 40, 1])), 1);
+        assert_eq!(together(&pieces(&[1, u64::MAX, u64::MAX])), 1);
+        assert_eq!(together(&pieces(&[7])), 1);
+    }
 }

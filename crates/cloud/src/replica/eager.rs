@@ -15,7 +15,9 @@ use std::sync::{Arc, mpsc};
 use bytes::Bytes;
 use siltstone::Threads;
 
-use crate::bucket::{Bucket, Call, Condition, Failure, Object, Part, Purpose, Result, Stat, Tag};
+use crate::bucket::{
+    Bucket, Call, Condition, Failure, Object, Page, Part, Purpose, Result, Stat, Tag,
+};
 use crate::crew::Crew;
 
 /// More copies of a request than this are not made.
@@ -110,7 +112,7 @@ impl Bucket for Eager {
         self.bucket.delete(names, call)
     }
 
-    fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Vec<Stat>> {
+    fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Page> {
         if !self.is_urgent(call) {
             return self.bucket.list(prefix, after, call);
         }
@@ -200,7 +202,7 @@ mod tests {
             self.memory.delete(names, call)
         }
 
-        fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Vec<Stat>> {
+        fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Page> {
             self.meet_luck(prefix)?;
             self.memory.list(prefix, after, call)
         }

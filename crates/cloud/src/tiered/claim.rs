@@ -84,7 +84,7 @@ impl Claimed {
         }
         folder.set_mark(&Mark { is_whole: true, epoch: log.epoch(), token, ..mark })?;
         let archive = archived.map(|archived| {
-            let there = archived.pieces.iter().map(|piece| (*piece, 0)).collect();
+            let there = archived.pieces.iter().map(|piece| (piece.number, 0)).collect();
             let (fs, owner) = (&options.env.file_system, (log.epoch(), token));
             Arc::new(Archive::new(home, fs, owner, cloud.log, (archived.next, there)))
         });

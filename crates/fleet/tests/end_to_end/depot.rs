@@ -78,7 +78,7 @@ impl Bucket for Slow {
         self.inner.delete(names, call)
     }
 
-    fn list(&self, prefix: &str, after: &str, call: Call) -> cloud::Result<Vec<cloud::Stat>> {
+    fn list(&self, prefix: &str, after: &str, call: Call) -> cloud::Result<cloud::Page> {
         self.inner.list(prefix, after, call)
     }
 }

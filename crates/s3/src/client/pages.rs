@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use object_store::ObjectMeta;
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
-use siltstone_cloud::{Call, Result, Stat};
+use siltstone_cloud::{Call, Page, Result, Stat};
 
 use super::reads::stat;
 use super::{Client, Errand, Got, Load};
@@ -20,12 +20,14 @@ use crate::trouble::{Class, Trouble};
 pub(crate) const PAGE: usize = 1000;
 
 /// The first names of those that are wanted.
-struct Page<'a> {
+struct First<'a> {
     root: &'a str,
     prefix: &'a str,
     after: &'a str,
     names_max: usize,
     found: BTreeMap<String, Stat>,
+    /// More were seen.
+    is_full: bool,
 }
 
 /// Which names a list is to bring.
@@ -38,7 +40,7 @@ pub(crate) struct Wanted<'a> {
 
 impl Client {
     /// [`Bucket::list`](siltstone_cloud::Bucket::list), by pages of any size.
-    pub(crate) async fn list(&self, wanted: Wanted<'_>, call: Call) -> Result<Vec<Stat>> {
+    pub(crate) async fn list(&self, wanted: Wanted<'_>, call: Call) -> Result<Page> {
         let errand = Errand::new(wanted.prefix, Verb::List, call);
         let listed = self.ask(&errand, || async {
             match &self.backend.pages {
@@ -54,8 +56,8 @@ impl Client {
         errand: &Errand,
         store: &dyn PaginatedListStore,
         wanted: Wanted<'_>,
-    ) -> std::result::Result<Vec<Stat>, Trouble> {
-        let mut page = Page::new(&self.root, wanted);
+    ) -> std::result::Result<Page, Trouble> {
+        let mut first = First::new(&self.root, wanted);
         let mut token = None;
         loop {
             let options = PaginatedListOptions {
@@ -72,34 +74,34 @@ impl Client {
                 Ok((answer.map_err(|error| Trouble::of(&error))?, 0))
             };
             let answer = self.attempt(errand, Load::Brings(0), ask).await?;
-            answer.result.objects.iter().try_for_each(|meta| page.see(meta))?;
+            answer.result.objects.iter().try_for_each(|meta| first.see(meta))?;
             token = answer.page_token;
             // An empty page would be the end, so one that had only names of others is no page yet.
-            if token.is_none() || (self.backend.sorted && !page.found.is_empty()) {
-                return Ok(page.found.into_values().collect());
+            if token.is_none() || (self.backend.sorted && !first.found.is_empty()) {
+                return Ok(first.into_page(token.is_none()));
             }
         }
     }
 
-    async fn list_all(&self, wanted: Wanted<'_>) -> Got<Vec<Stat>> {
+    async fn list_all(&self, wanted: Wanted<'_>) -> Got<Page> {
         let key = self.key(wanted.prefix);
         // The folder that all of these names lie in.
         let folder = key.rsplit_once('/').map_or("", |(folder, _)| folder);
         let folder =
             Path::parse(folder).map_err(|_| Trouble::new(Class::Wrong, "no prefix of a name"))?;
-        let mut page = Page::new(&self.root, wanted);
+        let mut first = First::new(&self.root, wanted);
         let mut names = self.backend.objects.list(Some(&folder).filter(|f| !f.as_ref().is_empty()));
         while let Some(meta) = names.next().await {
-            page.see(&meta.map_err(|error| Trouble::of(&error))?)?;
+            first.see(&meta.map_err(|error| Trouble::of(&error))?)?;
         }
-        Ok((page.found.into_values().collect(), 0))
+        Ok((first.into_page(true), 0))
     }
 }
 
-impl<'a> Page<'a> {
+impl<'a> First<'a> {
     fn new(root: &'a str, wanted: Wanted<'a>) -> Self {
         let Wanted { prefix, after, names_max } = wanted;
-        Page { root, prefix, after, names_max, found: BTreeMap::new() }
+        First { root, prefix, after, names_max, found: BTreeMap::new(), is_full: false }
     }
 
     fn see(&mut self, meta: &ObjectMeta) -> std::result::Result<(), Trouble> {
@@ -115,7 +117,13 @@ impl<'a> Page<'a> {
         self.found.insert(name.to_owned(), stat(name, meta)?);
         if self.found.len() > self.names_max {
             self.found.pop_last();
+            self.is_full = true;
         }
         Ok(())
+    }
+
+    /// Of all names, or of those up to here.
+    fn into_page(self, is_all: bool) -> Page {
+        Page { stats: self.found.into_values().collect(), is_last: is_all && !self.is_full }
     }
 }

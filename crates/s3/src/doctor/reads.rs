@@ -176,12 +176,15 @@ fn lists_are_whole(patient: &Patient<'_>) -> Result<(), Flaw> {
 
 fn listed(patient: &Patient<'_>, page: usize, after: &str) -> Result<Vec<String>, Flaw> {
     let (prefix, mut found) = (patient.name("list/"), Vec::new());
-    let mut after = after.to_owned();
+    let (mut after, mut was_last) = (after.to_owned(), false);
     loop {
         let page = patient.bucket.list_by(page, &prefix, &after, patient.call())?;
         let Some(last) = page.last() else { return Ok(found) };
+        // What follows the page that is called the last is found out by asking on.
+        hold(!was_last, || format!("{} comes behind the last page", last.name))?;
+        was_last = page.is_last;
         after.clone_from(&last.name);
-        found.extend(page.into_iter().map(|stat| stat.name));
+        found.extend(page.stats.into_iter().map(|stat| stat.name));
     }
 }
 

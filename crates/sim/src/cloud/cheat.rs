@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use bytes::Bytes;
-use siltstone_cloud::{BucketError, Failure, Kind, Object, Record, Result, Stat, Tag};
+use siltstone_cloud::{BucketError, Failure, Kind, Object, Page, Record, Result, Tag};
 
 use super::client::{Phantoms, Role};
 
@@ -163,7 +163,7 @@ impl Cheat {
         got
     }
 
-    pub(super) fn list(&mut self, prefix: &str, page: Result<Vec<Stat>>) -> Result<Vec<Stat>> {
+    pub(super) fn list(&mut self, prefix: &str, page: Result<Page>) -> Result<Page> {
         if prefix.ends_with("/v/")
             && let Some(last) = page.as_ref().ok().and_then(|page| page.last())
         {
@@ -175,10 +175,10 @@ impl Cheat {
             && ["/v/", "/s/"].iter().any(|folder| prefix.ends_with(folder));
         page.map(|mut page| {
             if blind {
-                page.clear();
+                page.stats.clear();
             }
             if old {
-                page.iter_mut().for_each(|stat| stat.written_ms = 0);
+                page.stats.iter_mut().for_each(|stat| stat.written_ms = 0);
             }
             page
         })

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use siltstone::Clock;
 use siltstone_cloud::{
-    Bucket, BucketError, Call, Condition, Failure, Object, Part, Result, Stat, Tag,
+    Bucket, BucketError, Call, Condition, Failure, Object, Page, Part, Result, Stat, Tag,
 };
 
 use super::cheat::Cheat;
@@ -144,11 +144,12 @@ impl Bucket for Client {
         self.change(Request::Delete, first, &Effect::Delete(names.to_vec())).map(drop)
     }
 
-    fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Vec<Stat>> {
+    fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Page> {
         let short = 1 + self.stage.roll(40) as usize;
         let page = self.read(prefix, |bucket| bucket.list(prefix, after, call)).map(|mut page| {
             // A server may end a page where it likes.
-            page.truncate(short);
+            page.is_last &= page.len() <= short;
+            page.stats.truncate(short);
             page
         });
         self.cheat().list(prefix, page)

@@ -177,7 +177,7 @@ fn look(actor: &Actor, roots: &[String]) {
         && let Some(last) = page.last()
     {
         after.clone_from(&last.name);
-        there.extend(page.into_iter().map(|stat| stat.name));
+        there.extend(page.stats.into_iter().map(|stat| stat.name));
     }
     for name in there.difference(&must) {
         actor.violation(format!("{name} was leaked"));

@@ -266,6 +266,9 @@ impl<'a> Life<'a> {
                 Name::Job(job) if job.epoch != self.log.epoch() => Some(job),
                 _ => None,
             }));
+            if page.is_last {
+                return Some(jobs);
+            }
         }
     }
 

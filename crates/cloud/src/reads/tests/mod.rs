@@ -13,7 +13,7 @@ use siltstone::{Access, RandomAccessFile};
 use super::object::TableObject;
 use super::tables::{RemoteOptions, RemoteTables};
 use crate::bucket::{
-    Bucket, BucketError, Call, Condition, Failure, Object, Part, Purpose, Result, Stat, Tag,
+    Bucket, BucketError, Call, Condition, Failure, Object, Page, Part, Purpose, Result, Stat, Tag,
 };
 use crate::memory::MemoryBucket;
 
@@ -141,7 +141,7 @@ impl Bucket for Watched {
         self.memory.delete(names, call)
     }
 
-    fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Vec<Stat>> {
+    fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Page> {
         self.memory.list(prefix, after, call)
     }
 }

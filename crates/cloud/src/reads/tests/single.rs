@@ -36,7 +36,8 @@ fn opening_takes_one_get_and_none_once_it_is_cached() {
     };
     let remote = open();
     let table = remote.open(&object, Purpose::Scan).unwrap();
-    assert_eq!(bucket.take(), [(range(10 * MIB - EXTENT, 10 * MIB), Purpose::Scan)]);
+    // A sixty-fourth of it, and some.
+    assert_eq!(bucket.take(), [(range(10 * MIB - 3 * EXTENT, 10 * MIB), Purpose::Scan)]);
     check(&*table, &body, 10 * MIB - 64 * KIB, 64 * KIB, Access::Open);
     check(&*table, &body, 10 * MIB - 48, 100, Access::Open);
     check(&*table, &body, 10 * MIB, 10, Access::Get);
@@ -83,15 +84,15 @@ fn a_longer_tail_is_learnt() {
         let table = remote.open(object, Purpose::Get).unwrap();
         // As the engine does: footer, index, filter before it.
         check(&*table, &body, 20 * MIB - 64 * KIB, 64 * KIB, Access::Open);
-        check(&*table, &body, 20 * MIB - 200 * KIB, 190 * KIB, Access::Open);
-        check(&*table, &body, 20 * MIB - 380 * KIB, 170 * KIB, Access::Open);
+        check(&*table, &body, 20 * MIB - 600 * KIB, 590 * KIB, Access::Open);
+        check(&*table, &body, 20 * MIB - 1100 * KIB, 500 * KIB, Access::Open);
         bucket.take()
     };
     let gets = open(&objects[0]);
     // Twice as far as was asked for.
-    let start = 20 * MIB - 400 * KIB;
+    let start = 20 * MIB - 1200 * KIB;
     assert_eq!(gets.len(), 2);
-    assert_eq!(gets[1], (range(start, 20 * MIB - 64 * KIB), Purpose::Get));
+    assert_eq!(gets[1], (range(start, 20 * MIB - 360 * KIB), Purpose::Get));
     for object in &objects[1..] {
         let gets = open(object);
         assert_eq!(gets.len(), 1, "{gets:?}");
@@ -400,7 +401,7 @@ fn a_table_is_warm_before_it_is_shown() {
     assert_eq!(bucket.take(), [], "it is warm");
     let cache = remote.cache().unwrap();
     cache.settle();
-    assert_eq!(cache.cached_bytes(&object), (9 << 20) + (64 << 10));
+    assert_eq!(cache.cached_bytes(&object), (9 << 20) + (384 << 10));
 }
 
 /// Who has just written a table need not get its end back.
