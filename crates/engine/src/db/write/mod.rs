@@ -74,7 +74,13 @@ impl Core {
         }
         *group = queue.take_group(own.sync, group_limit(own.body.len()));
         self.refuse_if_failed()?;
-        self.commit(committer, own, group)
+        if !own.sync {
+            return self.commit(committer, own, group);
+        }
+        let begin = self.env.clock.now();
+        self.commit(committer, own, group)?;
+        queue.synced(self.env.clock.now().saturating_sub(begin));
+        Ok(())
     }
 
     /// Commits for those who came while the leader did, if that makes nobody wait. To make one of them the next leader

@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::error::Result;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
@@ -112,12 +113,22 @@ impl<C> WriteQueue<C> {
 
     /// A leader that is about to sync waits a moment for those whom the last sync was for.
     pub(crate) fn gather(&self) {
-        let awaited = self.state.lock().crowd.awaited();
+        let (awaited, patience) = {
+            let crowd = &mut self.state.lock().crowd;
+            (crowd.awaited(), crowd.patience())
+        };
         if awaited == 0 {
             return;
         }
-        let came = look_for(YIELDS_FOR_CROWD, || self.state.lock().waiting.len() >= awaited);
-        self.state.lock().crowd.waited(came);
+        look_for(patience * YIELDS_FOR_CROWD, || self.state.lock().waiting.len() >= awaited);
+        let mut state = self.state.lock();
+        let came = state.waiting.len();
+        state.crowd.waited(awaited, came);
+    }
+
+    /// A leader's commit with a sync took so long.
+    pub(crate) fn synced(&self, took: Duration) {
+        self.state.lock().crowd.synced(took);
     }
 
     /// The leader takes along those who wait, in order, up to `bytes_max` bytes of bodies. A write
