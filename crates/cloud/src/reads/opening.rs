@@ -82,6 +82,7 @@ impl Core {
 
     /// The table is read: index and filter are in its reader's hands.
     pub(super) fn end_opening(&self) {
+        self.shared.tails.note_opened();
         let kept_from = self.object.bytes.saturating_sub(TAIL_BYTES_KEPT);
         if self.tail_start.load(Relaxed) < kept_from {
             let mut tail = self.tail();

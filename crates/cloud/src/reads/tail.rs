@@ -1,7 +1,7 @@
 //! The end of a table: footer, index and filter, which are read when the table is opened. One get should bring them, so
 //! it is guessed how long they are, by what tables needed lately.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
 
@@ -24,18 +24,20 @@ const SHARE_MAX: u64 = WHOLE / 4;
 
 /// How large a share of recent tables was their tail. Index and filter grow with the table, so that the share is about the
 /// same for all tables of a database.
-pub(super) struct TailShare(AtomicU64);
-
-impl Default for TailShare {
-    fn default() -> Self {
-        TailShare(AtomicU64::new(SHARE_USUAL))
-    }
+#[derive(Default)]
+pub(super) struct TailShare {
+    share: AtomicU64,
+    /// A table has been opened.
+    is_known: AtomicBool,
 }
 
 impl TailShare {
     /// How much to read of a table's end.
     pub(super) fn guess(&self, bytes: u64) -> u64 {
-        let share = self.0.load(Relaxed);
+        let share = match self.is_known.load(Relaxed) {
+            true => self.share.load(Relaxed),
+            false => self.share.load(Relaxed).max(SHARE_USUAL),
+        };
         let share = share + share / 8;
         let guess = u128::from(bytes) * u128::from(share) / u128::from(WHOLE);
         let guess = u64::try_from(guess).unwrap_or(u64::MAX);
@@ -45,15 +47,20 @@ impl TailShare {
     /// A table is opened. For tables that have grown plainer the share sinks, by less than the margin of guesses: who needs as much as
     /// before notes it again.
     pub(super) fn note_open(&self) {
-        let share = self.0.load(Relaxed);
-        self.0.store(share - share / 64, Relaxed);
+        let share = self.share.load(Relaxed);
+        self.share.store(share - share / 64, Relaxed);
+    }
+
+    /// A table is open, and what it needed is noted.
+    pub(super) fn note_opened(&self) {
+        self.is_known.store(true, Relaxed);
     }
 
     /// A table of `bytes` needed so much of its end.
     pub(super) fn note(&self, bytes: u64, needed: u64) {
         let share = u128::from(needed) * u128::from(WHOLE) / u128::from(bytes.max(1));
         let share = u64::try_from(share).unwrap_or(SHARE_MAX).min(SHARE_MAX);
-        self.0.fetch_max(share + 1, Relaxed);
+        self.share.fetch_max(share + 1, Relaxed);
     }
 }
 
@@ -97,6 +104,7 @@ mod tests {
         for _ in 0..10_000 {
             share.note(64 << 20, 1_200_000);
             share.note_open();
+            share.note_opened();
             let guess = share.guess(64 << 20);
             assert!((1_200_000..1_500_000).contains(&guess), "{guess}");
             assert!(share.guess(32 << 20) >= 600_000);

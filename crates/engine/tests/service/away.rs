@@ -10,7 +10,7 @@ use siltstone::service::{
     CompactionService, Completion, JobOutcome, JobSpec, JobSummary, JobTools, Submitted,
 };
 use siltstone::{
-    Background, BloomFilter, Compaction, Compression, Db, Env, Error, ErrorKind, FileNumber,
+    Background, BloomFilter, Clock, Compaction, Compression, Db, Env, Error, ErrorKind, FileNumber,
     Level0Limits, Options, SeqNo,
 };
 
@@ -284,13 +284,15 @@ fn no_job_leaves_while_level_0_fills() {
     for (meanwhile, leaves) in [(5, true), (8, false)] {
         let store = Arc::new(Objects::default());
         let desk = Desk::telling(true, |_| true);
-        let db = Db::open("db", options(&store, &desk)).unwrap();
+        let (env, clock) = at_hand();
+        let db = Db::open("db", Options { env, ..options(&store, &desk) }).unwrap();
         let mut writes = 0;
         let mut flush = |tables: u32| {
             for _ in 0..tables {
                 fill(&db, writes..writes + 50);
                 writes += 50;
                 db.flush().unwrap();
+                clock.go_on(Duration::from_millis(100));
             }
             assert_eq!(db.levels()[0].tables.len() as u32, tables);
         };
@@ -306,6 +308,68 @@ fn no_job_leaves_while_level_0_fills() {
         assert_eq!((desk.is_asked(), db.metrics().merges), (leaves, 1 + u64::from(!leaves)));
         db.close().unwrap();
     }
+}
+
+/// None has been in anybody's way yet: the last one was away for so long that level 0 would be full by then.
+#[test]
+fn no_job_leaves_that_would_be_back_too_late() {
+    let store = Arc::new(Objects::default());
+    let desk = Desk::telling(true, |_| true);
+    let (env, clock) = at_hand();
+    let db = Db::open("db", Options { env, ..options(&store, &desk) }).unwrap();
+    let mut writes = 0;
+    let mut flush = |tables: u32, each: Duration| {
+        for _ in 0..tables {
+            fill(&db, writes..writes + 50);
+            writes += 50;
+            clock.go_on(each);
+            db.flush().unwrap();
+        }
+        assert_eq!(db.levels()[0].tables.len() as u32, tables);
+        assert!(db.run_background_step().unwrap());
+    };
+    flush(3, Duration::from_millis(100));
+    let first = desk.next();
+    clock.go_on(Duration::from_secs(2));
+    first.run(&store);
+    assert!(db.run_background_step().unwrap());
+    assert_eq!((db.metrics().merges, db.metrics().merges_away), (1, 1));
+    // Forty would come while it is away; or, more slowly, one.
+    flush(5, Duration::from_millis(100));
+    assert!(!desk.is_asked(), "it is merged here");
+    assert_eq!((db.metrics().merges, db.metrics().merges_away), (2, 1));
+    flush(3, Duration::from_secs(10));
+    assert!(desk.is_asked());
+    desk.next().run(&store);
+    db.close().unwrap();
+}
+
+/// A clock that goes on when it is told to.
+struct Hand(AtomicU64);
+
+impl Hand {
+    fn go_on(&self, time: Duration) {
+        self.0.fetch_add(time.as_micros() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Hand {
+    fn now(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
+
+    fn wall_micros(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.go_on(time);
+    }
+}
+
+fn at_hand() -> (Env, Arc<Hand>) {
+    let clock = Arc::new(Hand(AtomicU64::new(0)));
+    (Env { clock: clock.clone(), ..Env::memory() }, clock)
 }
 
 /// What is done to what a worker has made.

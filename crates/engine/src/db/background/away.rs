@@ -29,6 +29,7 @@ use crate::compaction::service::{
 use crate::db::background::compact::Begun;
 use crate::db::background::homecoming::{Rest, is_near_level0, is_of_level0};
 use crate::db::background::install::refused;
+use crate::db::background::outlook::Outlook;
 use crate::db::core::Core;
 use crate::format::table::builder::TableSummary;
 use crate::version::table_meta::TableMeta;
@@ -41,6 +42,7 @@ const WAITS_ALONE: Duration = Duration::from_secs(1);
 pub(crate) struct Away {
     jobs: Vec<AwayJob>,
     pub(crate) rest: Rest,
+    pub(crate) outlook: Outlook,
 }
 
 /// One of them.
@@ -146,9 +148,8 @@ impl Core {
     ) -> Option<(&dyn CompactionService, JobSummary)> {
         let service = self.options.compaction_service.as_deref()?;
         // Who asks for one by hand waits for nobody's writes.
-        let is_paced = service.lets_go() && service.tells_beginnings();
-        let fills = waits == Waits::Nobody && is_paced && self.is_filling();
-        if is_near_level0(job) && self.stays_here(&mut self.state.lock(), fills) {
+        let is_paced = waits == Waits::Nobody && service.lets_go() && service.tells_beginnings();
+        if is_near_level0(job) && self.stays_here(&mut self.state.lock(), job, is_paced) {
             return None;
         }
         let from = job.inputs.first().map_or(job.to, |(slot, _)| *slot);
@@ -294,9 +295,10 @@ impl Core {
             };
             match output {
                 Ok(output) => {
+                    let since = begun.at;
                     self.install_output(&job, &output, begun)?;
                     self.counters.merges_away.add(1);
-                    self.note_in_time(&job);
+                    self.note_back(&job, since);
                     Ok(())
                 }
                 Err(why) => {

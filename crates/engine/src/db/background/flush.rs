@@ -65,8 +65,10 @@ impl Core {
             removed: Vec::new(),
         };
         let floor = self.state.lock().floor(1);
-        let elapsed = self.env.clock.now().saturating_sub(begin);
+        let ended = self.env.clock.now();
+        let elapsed = ended.saturating_sub(begin);
         self.install(change, Some(floor), |state| {
+            state.away.outlook.flushed(ended);
             let flushed = state.immutables.pop_front();
             debug_assert!(flushed.is_some_and(|old| Arc::ptr_eq(&old.table, &entry.table)));
             let stats = &mut state.level_stats[0];

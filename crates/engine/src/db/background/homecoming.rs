@@ -7,15 +7,14 @@ use crate::base::slot::Slot;
 use crate::base::sync::atomic::Ordering;
 use crate::compaction::job::Job;
 use crate::db::background::away::AwayJob;
+use crate::db::background::outlook::BYTES_PER_SECOND;
 use crate::db::core::Core;
 use crate::db::state::State;
 
 /// How near level 0 is to stopping writers before any job is taken back: half way from where they are slowed down. Not by its time:
 /// once they stop, nothing would have anybody look at the clock again.
 const PRESSING: f64 = 0.5;
-/// A merge here does so much in a second at the least, ..
-const BYTES_PER_SECOND: f64 = (64 << 20) as f64;
-/// .. and begins within this. A job that waits for longer than it would take here is late, ..
+/// A merge here begins within this. A job that waits for longer than it would take here is late, ..
 const GRACE: Duration = Duration::from_millis(10);
 /// .. and so is one that somebody runs, and takes so many times as long: what is done of it would be done in vain.
 const TIMES_HERE: u32 = 2;
@@ -59,16 +58,24 @@ impl Rest {
 }
 
 impl Core {
-    /// Whether a job that may be in the way of level 0 is not given away: level 0 fills, though one has left. For a while then, so
-    /// that it is emptied before others leave.
-    pub(crate) fn stays_here(&self, state: &mut State, fills: bool) -> bool {
+    /// Whether a job that may be in the way of level 0 is not given away: level 0 would be full before it is back. Or it fills, though
+    /// one has left: for a while then, so that it is emptied before others leave.
+    pub(crate) fn stays_here(&self, state: &mut State, job: &Job, is_paced: bool) -> bool {
         let now = self.env.clock.now();
-        match fills {
+        match is_paced && self.is_filling() {
             true if state.away.rest.has_left => state.away.rest.begin(now),
             true => {}
             false => state.away.rest.has_left = false,
         }
-        state.away.rest.lasts(now)
+        state.away.rest.lasts(now) || (is_paced && !self.is_back_in_time(state, job, now))
+    }
+
+    /// Whether a job that leaves now will be back before writers are slowed down. Its tables of level 0 stay until then.
+    fn is_back_in_time(&self, state: &State, job: &Job, now: Duration) -> bool {
+        let bytes = job.input_bytes(&self.settings.order.user);
+        let tables = self.level0_tables.load(Ordering::Relaxed) as f64;
+        let there_then = tables + state.away.outlook.tables_until_back(now, bytes);
+        there_then < self.settings.level0.slow_down as f64
     }
 
     /// With nothing that could be begun here: a job that is away and may be in the way of level 0. One that is late, once level 0 is half
@@ -103,10 +110,13 @@ impl Core {
     }
 
     /// A job has come back by itself.
-    pub(crate) fn note_in_time(&self, job: &Job) {
+    pub(crate) fn note_back(&self, job: &Job, since: Duration) {
+        let now = self.env.clock.now();
+        let bytes = job.input_bytes(&self.settings.order.user);
+        let mut state = self.state.lock();
+        state.away.outlook.came_back(now, bytes, now.saturating_sub(since));
         if is_near_level0(job) {
-            let now = self.env.clock.now();
-            self.state.lock().away.rest.is_needless(now);
+            state.away.rest.is_needless(now);
         }
     }
 }
