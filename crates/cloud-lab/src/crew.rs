@@ -317,7 +317,7 @@ impl Tables for Watched<CloudTables> {
         Ok(())
     }
 
-    fn job_begins(&self, number: u64) -> bool {
+    fn job_begins(&self, number: u64) -> u64 {
         Tables::job_begins(&self.inner, number)
     }
 

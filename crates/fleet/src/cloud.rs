@@ -30,7 +30,7 @@ impl Tables for CloudTables {
         CloudTables::adopt(self, FileNumber(number), table)
     }
 
-    fn job_begins(&self, number: u64) -> bool {
+    fn job_begins(&self, number: u64) -> u64 {
         self.begin_job(number)
     }
 

@@ -6,9 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use siltstone::service::{
-    CompactionService, Completion, JobOutcome, JobSpec, JobSummary, LeftJob, Submitted,
-};
+use siltstone::service::{CompactionService, Completion, JobSpec, JobSummary, LeftJob, Submitted};
 use siltstone::{Clock, Comparator, Error, ErrorKind, FileNumber, Result};
 use siltstone_cloud::{Bucket, Call, Epoch, Part, Purpose, Root};
 use siltstone_remote::{
@@ -156,12 +154,9 @@ impl CompactionService for Fleet {
 
     fn submit(&self, spec: JobSpec, summary: &JobSummary, done: Completion) -> Box<dyn Submitted> {
         let shared = &self.shared;
-        // Now, though it may yet wait: a commit in between would give its number up.
-        let Some(open) = OpenJob::begin(shared, spec.number) else {
-            let why = "its number was given up: what came of it could not be named";
-            done.complete(JobOutcome::RunHere(why.to_owned()));
-            return Box::new(AwayHandle::default());
-        };
+        // Now, though it may yet wait: a commit in between would tell others that nothing of its number will come.
+        let open = OpenJob::begin(shared, spec.number);
+        let spec = JobSpec { number: open.number(), ..spec };
         let away = AwayHandle::default();
         let missing = shared.missing(&spec);
         let leaving = Leaving {

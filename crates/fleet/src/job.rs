@@ -135,9 +135,14 @@ pub(crate) struct OpenJob {
 }
 
 impl OpenJob {
-    pub(crate) fn begin(shared: &Arc<Shared>, number: FileNumber) -> Option<Self> {
-        let job = JobId { epoch: shared.config.epoch, number: number.0 };
-        shared.tables.job_begins(number.0).then(|| OpenJob::left(shared, job))
+    pub(crate) fn begin(shared: &Arc<Shared>, number: FileNumber) -> Self {
+        let number = shared.tables.job_begins(number.0);
+        OpenJob::left(shared, JobId { epoch: shared.config.epoch, number })
+    }
+
+    /// What it has in the bucket for the engine's number.
+    pub(crate) fn number(&self) -> FileNumber {
+        FileNumber(self.job.number)
     }
 
     /// Of one that is open already.

@@ -35,10 +35,10 @@ pub trait Tables: Send + Sync {
     fn adopt(&self, number: u64, output: &OutputTable) -> Result<()>;
 
     /// A job of this number is about to be given away: until it ends, the database may name tables that workers make of
-    /// it, and a collector must leave them alone. False if collectors have been told already that nothing of that number
-    /// will come: then it runs at home.
-    fn job_begins(&self, _number: u64) -> bool {
-        true
+    /// it, and a collector must leave them alone. Returns the number that it goes by from now on: another one, if collectors have been
+    /// told already that nothing of this one will come.
+    fn job_begins(&self, number: u64) -> u64 {
+        number
     }
 
     /// What whoever opens the database next must know of a job of this number, to go on with it. It need not be durable when

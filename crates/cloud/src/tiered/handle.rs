@@ -58,9 +58,9 @@ impl CloudTables {
         here.into_iter().for_each(|arrival| (arrival.then)());
     }
 
-    /// A job of this number, which the engine gave, begins. Nothing of it is collected until [`end_job`](Self::end_job). False
-    /// if collectors know already that nothing of that number will come.
-    pub fn begin_job(&self, number: u64) -> bool {
+    /// A job begins, to which the engine gave this number. Returns the number that it has in the bucket: another one, if collectors may know
+    /// already that nothing of the engine's will come. Nothing of it is collected until [`end_job`](Self::end_job).
+    pub fn begin_job(&self, number: u64) -> u64 {
         self.shared.change(|state| state.ledger.begin_job(number))
     }
 

@@ -76,9 +76,8 @@ pub(crate) struct Ledger {
     jobs: BTreeSet<u64>,
     /// Such jobs of earlier owners.
     held: BTreeSet<JobId>,
+    /// The last number that stands for an upload or a job, or may: the engine's numbers are among them.
     last_id: u64,
-    /// Nothing below it will be named any more: others were told.
-    given_up: u64,
 }
 
 impl Ledger {
@@ -118,11 +117,16 @@ impl Ledger {
         self.changes.is_empty()
     }
 
-    /// A job for somebody else begins, under one of the engine's numbers: it stays open until [`end_job`](Self::end_job). False
-    /// if that number was given up: who took it was slow to say so.
-    pub(crate) fn begin_job(&mut self, number: u64) -> bool {
-        self.last_id = self.last_id.max(number);
-        number >= self.given_up && self.jobs.insert(number)
+    /// A job for somebody else begins, and stays open until [`end_job`](Self::end_job). Returns its id: the engine's number, unless
+    /// uploads are past it. Others may have been told then that nothing of that number will be named.
+    pub(crate) fn begin_job(&mut self, number: u64) -> u64 {
+        let id = match number > self.last_id {
+            true => number,
+            false => self.last_id + 1,
+        };
+        self.last_id = id;
+        self.jobs.insert(id);
+        id
     }
 
     /// Nothing more comes of a job than what was adopted.
@@ -289,7 +293,7 @@ impl Ledger {
     }
 
     /// From which id on tables and jobs of the owner, whose epoch this is, may still be named.
-    pub(crate) fn keep_open_from(&mut self, epoch: Epoch) -> u64 {
+    pub(crate) fn keep_open_from(&self, epoch: Epoch) -> u64 {
         let ids = self.journeys.values().filter_map(|journey| match journey {
             Journey::Waiting => None,
             Journey::Uploading(id) | Journey::Again(id) => Some(*id),
@@ -298,9 +302,7 @@ impl Ledger {
                 TableId::Worked { job, .. } => (job.epoch == epoch).then_some(job.number),
             },
         });
-        let from = ids.chain(self.jobs.first().copied()).fold(self.last_id + 1, u64::min);
-        self.given_up = self.given_up.max(from);
-        from
+        ids.chain(self.jobs.first().copied()).fold(self.last_id + 1, u64::min)
     }
 
     /// Which jobs of owners before this epoch's may still be named.

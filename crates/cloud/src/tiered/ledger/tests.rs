@@ -156,7 +156,7 @@ fn what_may_be_named_is_kept_open_and_no_more() {
     tell(&mut ledger, change(&[50, 60], &[]));
     let (first, second) = (ledger.next_upload().unwrap(), ledger.next_upload().unwrap());
     assert_eq!((first.1, second.1), (61, 62), "above all numbers of the engine's");
-    assert!(ledger.begin_job(63));
+    assert_eq!(ledger.begin_job(63), 63);
     ledger.uploaded(60, own(62));
     assert_eq!(ledger.keep_open_from(Epoch(1)), 61);
     ledger.uploaded(50, own(61));
@@ -175,8 +175,10 @@ fn what_may_be_named_is_kept_open_and_no_more() {
     assert!(ledger.counts(70) && !ledger.counts(50));
     assert_eq!(commit(&mut ledger), (1, vec![70], vec![50]));
     assert_eq!(ledger.keep_open_from(Epoch(1)), 71, "nothing of the job is left to come");
-    assert!(!ledger.begin_job(69), "who was slow runs it at home");
-    assert!(ledger.begin_job(71));
+    assert_eq!(ledger.begin_job(69), 71, "69 would not be named");
+    assert_eq!(ledger.begin_job(71), 72, "it is taken");
+    assert_eq!(ledger.begin_job(75), 75);
+    assert_eq!(ledger.keep_open_from(Epoch(1)), 71);
 }
 
 #[test]
