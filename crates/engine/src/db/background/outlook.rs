@@ -8,8 +8,8 @@ pub(crate) const BYTES_PER_SECOND: f64 = (64 << 20) as f64;
 const MEMORY: Duration = Duration::from_secs(60);
 /// Jobs that share a worker with others take longer than the last ones did.
 const LATER: f64 = 1.25;
-/// The rate of flushes is that of the last so many.
-const FLUSHES: usize = 4;
+/// The rate of flushes is that of the last so many: the middle one of the times between them, for writers begin and end.
+const FLUSHES: usize = 5;
 
 /// What is foreseen.
 #[derive(Default)]
@@ -44,10 +44,19 @@ impl Outlook {
             true => LATER * seconds * bytes as f64 / all,
             false => bytes as f64 / BYTES_PER_SECOND,
         };
-        let Some(first) = self.flushes.first() else { return 0.0 };
+        match self.between_flushes(now) {
+            Some(time) => away / time.as_secs_f64().max(f64::EPSILON),
+            None => 0.0,
+        }
+    }
+
+    fn between_flushes(&self, now: Duration) -> Option<Duration> {
+        let pairs = self.flushes.iter().zip(self.flushes.iter().skip(1));
+        let mut times: Vec<Duration> = pairs.map(|(a, b)| b.saturating_sub(*a)).collect();
+        times.sort_unstable();
+        let middle = *times.get(times.len().checked_sub(1)? / 2)?;
         // The later it is without another one, the fewer will come.
-        let since = now.saturating_sub(*first).as_secs_f64();
-        away * self.flushes.len() as f64 / since.max(f64::EPSILON)
+        Some(middle.max(now.saturating_sub(*self.flushes.last()?)))
     }
 
     fn away_lately(&self, now: Duration) -> (f64, f64) {
@@ -81,10 +90,17 @@ mod tests {
 
     #[test]
     fn tables_come_as_they_did_lately() {
-        // The last four within 400 ms; a job of 64 MiB takes a second, as long as nothing is known of any.
+        // A job of 64 MiB takes a second, as long as nothing is known of any.
         assert!(is_about(busy().tables_until_back(ms(2_100), 64 << 20), 10.0));
         assert!(is_about(busy().tables_until_back(ms(2_100), 32 << 20), 5.0));
-        assert!(is_about(busy().tables_until_back(ms(5_700), 64 << 20), 1.0), "it is quiet");
+        assert!(is_about(busy().tables_until_back(ms(4_000), 64 << 20), 0.5), "it is quiet");
+    }
+
+    #[test]
+    fn a_pause_says_nothing_of_what_follows() {
+        let mut outlook = busy();
+        outlook.flushed(ms(60_000));
+        assert!(is_about(outlook.tables_until_back(ms(60_050), 64 << 20), 10.0));
     }
 
     #[test]
