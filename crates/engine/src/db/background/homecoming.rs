@@ -7,14 +7,15 @@ use crate::base::slot::Slot;
 use crate::base::sync::atomic::Ordering;
 use crate::compaction::job::Job;
 use crate::db::background::away::AwayJob;
-use crate::db::background::outlook::BYTES_PER_SECOND;
 use crate::db::core::Core;
 use crate::db::state::State;
 
 /// How near level 0 is to stopping writers before any job is taken back: half way from where they are slowed down. Not by its time:
 /// once they stop, nothing would have anybody look at the clock again.
 const PRESSING: f64 = 0.5;
-/// A merge here begins within this. A job that waits for longer than it would take here is late, ..
+/// A merge here does so much in a second at the least, ..
+const BYTES_PER_SECOND: f64 = (64 << 20) as f64;
+/// .. and begins within this. A job that waits for longer than it would take here is late, ..
 const GRACE: Duration = Duration::from_millis(10);
 /// .. and so is one that somebody runs, and takes so many times as long: what is done of it would be done in vain.
 const TIMES_HERE: u32 = 2;
