@@ -71,12 +71,16 @@ impl Core {
         state.away.rest.lasts(now) || (is_paced && !self.is_back_in_time(state, job, now))
     }
 
-    /// Whether a job that leaves now will be back before writers are slowed down. Its tables of level 0 stay until then.
+    /// Whether a job that leaves now will be back before writers are slowed down. One of level 0, whose tables stay until then, before it
+    /// [fills](Self::is_filling): what gathers meanwhile makes the next merge larger, for which more gathers.
     fn is_back_in_time(&self, state: &State, job: &Job, now: Duration) -> bool {
         let bytes = job.input_bytes(&self.settings.order.user);
         let tables = self.level0_tables.load(Ordering::Relaxed) as f64;
         let there_then = tables + state.away.outlook.tables_until_back(now, bytes);
-        there_then < self.settings.level0.slow_down as f64
+        match is_of_level0(job) {
+            true => 2.0 * there_then < self.twice_filling() as f64,
+            false => there_then < self.settings.level0.slow_down as f64,
+        }
     }
 
     /// With nothing that could be begun here: a job that is away and may be in the way of level 0. One that is late, once level 0 is half
@@ -96,9 +100,13 @@ impl Core {
 
     /// Half way to where writers are slowed down.
     pub(crate) fn is_filling(&self) -> bool {
-        let (tables, limits) =
-            (self.level0_tables.load(Ordering::Relaxed) as usize, self.settings.level0);
-        2 * tables >= limits.compact.saturating_add(limits.slow_down)
+        2 * self.level0_tables.load(Ordering::Relaxed) as usize >= self.twice_filling()
+    }
+
+    /// Half as many tables fill it.
+    fn twice_filling(&self) -> usize {
+        let limits = self.settings.level0;
+        limits.compact.saturating_add(limits.slow_down)
     }
 
     fn is_late(&self, away: &AwayJob, now: Duration) -> bool {

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-/// Somebody elsewhere does so much in a second, as long as nothing is known of him: level 0 that has grown for his sake goes down only
-/// slowly, so that he begins with jobs that are in nobody's way.
-const BYTES_PER_SECOND: f64 = (16 << 20) as f64;
+/// Somebody elsewhere does so much in a second, as long as nothing is known of him.
+const BYTES_PER_SECOND: f64 = (64 << 20) as f64;
 /// What is known of jobs that were away is believed for so long: there may be other workers since.
 const MEMORY: Duration = Duration::from_secs(60);
 /// Jobs that share a worker with others take longer than the last ones did.
@@ -90,17 +89,17 @@ mod tests {
 
     #[test]
     fn tables_come_as_they_did_lately() {
-        // A job of 16 MiB takes a second and a quarter, as long as nothing is known of any.
-        assert!(is_about(busy().tables_until_back(ms(2_100), 16 << 20), 12.5));
-        assert!(is_about(busy().tables_until_back(ms(2_100), 8 << 20), 6.25));
-        assert!(is_about(busy().tables_until_back(ms(4_500), 16 << 20), 0.5), "it is quiet");
+        // A job of 64 MiB takes a second and a quarter, as long as nothing is known of any.
+        assert!(is_about(busy().tables_until_back(ms(2_100), 64 << 20), 12.5));
+        assert!(is_about(busy().tables_until_back(ms(2_100), 32 << 20), 6.25));
+        assert!(is_about(busy().tables_until_back(ms(4_500), 64 << 20), 0.5), "it is quiet");
     }
 
     #[test]
     fn a_pause_says_nothing_of_what_follows() {
         let mut outlook = busy();
         outlook.flushed(ms(60_000));
-        assert!(is_about(outlook.tables_until_back(ms(60_050), 16 << 20), 12.5));
+        assert!(is_about(outlook.tables_until_back(ms(60_050), 64 << 20), 12.5));
     }
 
     #[test]
@@ -112,6 +111,6 @@ mod tests {
         (0..20).for_each(|_| outlook.came_back(ms(2_100), 10 << 20, ms(100)));
         assert!(is_about(outlook.tables_until_back(ms(2_100), 20 << 20), 2.5));
         (1..=20).for_each(|nth| outlook.flushed(ms(80_000 + nth * 100)));
-        assert!(is_about(outlook.tables_until_back(ms(82_100), 16 << 20), 12.5), "it is long ago");
+        assert!(is_about(outlook.tables_until_back(ms(82_100), 64 << 20), 12.5), "it is long ago");
     }
 }
