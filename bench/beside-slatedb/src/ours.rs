@@ -15,8 +15,8 @@ use crate::tally::{Counts, Tally};
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Of blocks in memory, where no disk keeps what was read: as SlateDB comes.
 const BLOCK_BYTES: usize = 512 << 20;
-/// SlateDB ends a block before 4 KiB, which are three entries of a thousand bytes. Ours ends behind its limit, so that three
-/// are in one with this.
+/// SlateDB ends a block before 4 KiB, which are three entries of a thousand bytes. Ours ends behind its limit: five with 4 KiB,
+/// two with this.
 const TABLE_BLOCK_BYTES: usize = 2 << 10;
 /// Behind all keys of a load.
 const LAST_KEY: &str = "~";
