@@ -140,6 +140,8 @@ impl Tables for Depot {
     }
 
     fn job_begins(&self, number: u64) -> u64 {
+        // As where uploads have overtaken the engine's.
+        let number = number + 1_000_000;
         assert!(self.open_jobs.lock().unwrap().insert(number), "a number of its own");
         number
     }
