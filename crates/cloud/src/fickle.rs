@@ -1,7 +1,7 @@
 //! What the tests of this crate stand on: a bucket that answers as it is told to, and a clock that stands still.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ pub(crate) struct Fickle {
     bad_gets: Mutex<Vec<(String, Failure)>>,
     bad_puts: Mutex<Option<Failure>>,
     late: Mutex<Vec<(String, Bytes, Condition)>>,
+    /// Lists that were asked for.
+    pub(crate) lists: AtomicUsize,
 }
 
 impl Fickle {
@@ -135,6 +137,7 @@ impl Bucket for Fickle {
     }
 
     fn list(&self, prefix: &str, after: &str, call: Call) -> Result<Page> {
+        self.lists.fetch_add(1, Relaxed);
         self.memory.list(prefix, after, call)
     }
 }

@@ -308,3 +308,26 @@ impl Tries<'_> {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+    use crate::fickle::Fickle;
+
+    /// A request is as dear as a put: none is made to hear that there is nothing more.
+    #[test]
+    fn a_list_takes_a_request_for_each_page() {
+        let bucket = Arc::new(Fickle::default());
+        let home = Home::new(bucket.clone(), Root::new("db").unwrap(), bucket.clone());
+        for (names, requests) in [(0, 1), (1, 1), (1_000, 1), (1_001, 2), (2_500, 3)] {
+            for number in 0..names {
+                home.write(&format!("db/wal/{number:020}"), &Bytes::new(), Purpose::Wal).unwrap();
+            }
+            bucket.lists.store(0, Relaxed);
+            assert_eq!(home.list("wal/", "", Purpose::Wal).unwrap().len(), names);
+            assert_eq!(bucket.lists.load(Relaxed), requests, "of {names}");
+        }
+    }
+}
