@@ -13,7 +13,7 @@ use siltstone::service::{
 };
 use siltstone::{Env, Options, Result};
 use siltstone_cloud::{Announce, Bucket, CloudTables, JobId, Prepare};
-use siltstone_fleet::{BucketRunner, Fleet, FleetConfig, ObjectRef, Tables};
+use siltstone_fleet::{BucketRunner, Fleet, FleetConfig, ObjectRef, Tables, pace_for_workers};
 use siltstone_remote::loopback::{Broker, Worker, address, runtime};
 use siltstone_remote::{
     BrokerConfig, BrokerPlace, ClientConfig, DbId, JobFailure, JobResult, JobRunner, JobView,
@@ -189,6 +189,7 @@ impl Client {
             let fleet = Fleet::new(remote.clone(), bucket, Arc::new(tables), clock, config);
             let service = Watched { inner: fleet, jobs: Arc::clone(&jobs) };
             options.compaction_service = Some(Arc::new(service));
+            pace_for_workers(options);
         })
     }
 }
@@ -311,10 +312,14 @@ impl Tables for Watched<CloudTables> {
         Tables::when_there(&self.inner, numbers, within, then);
     }
 
-    fn adopt(&self, number: u64, output: &OutputTable) -> Result<()> {
-        Tables::adopt(&self.inner, number, output)?;
+    fn adopt(&self, number: u64, output: &OutputTable, end: &Bytes) -> Result<()> {
+        Tables::adopt(&self.inner, number, output, end)?;
         self.jobs.adopted.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn end_bytes(&self, bytes: u64) -> u64 {
+        Tables::end_bytes(&self.inner, bytes)
     }
 
     fn job_begins(&self, number: u64) -> u64 {

@@ -20,14 +20,18 @@ impl Tables for CloudTables {
         CloudTables::when_there(self, numbers, within, then);
     }
 
-    fn adopt(&self, number: u64, output: &OutputTable) -> Result<()> {
+    fn adopt(&self, number: u64, output: &OutputTable, end: &Bytes) -> Result<()> {
         let Some(Name::Table(id)) = self.home().root().parse(output.name.as_str()) else {
             let message =
                 format!("{} is not where workers put tables of this database", output.name);
             return Err(Error::corruption(message));
         };
         let table = Table { home: 0, id, bytes: output.bytes, crc32c: output.crc32c };
-        CloudTables::adopt(self, FileNumber(number), table)
+        CloudTables::adopt(self, FileNumber(number), table, end)
+    }
+
+    fn end_bytes(&self, bytes: u64) -> u64 {
+        CloudTables::end_bytes(self, bytes)
     }
 
     fn job_begins(&self, number: u64) -> u64 {

@@ -238,7 +238,7 @@ mod tests {
             (number < 100).then_some(ObjectRef { name, bytes: 1_000 + number, crc32c: Some(5) })
         }
 
-        fn adopt(&self, _: u64, _: &OutputTable) -> siltstone::Result<()> {
+        fn adopt(&self, _: u64, _: &OutputTable, _: &bytes::Bytes) -> siltstone::Result<()> {
             unreachable!("nothing is adopted here")
         }
     }

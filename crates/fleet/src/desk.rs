@@ -20,7 +20,7 @@ const WINDOW_BYTES: RangeInclusive<u64> = (256 << 10)..=(2 << 20);
 /// So many windows of each input that is read at the same time find room.
 const WINDOWS: u64 = 4;
 /// So many inputs are on their way before they are opened.
-const EXPECTED_MAX: usize = 8;
+const EXPECTED_MAX: usize = 32;
 
 pub(crate) struct Desk {
     counter: Arc<Counter>,
@@ -32,6 +32,8 @@ pub(crate) struct Desk {
     from_the_beginning: bool,
     place: ObjectName,
     attempt: Attempt,
+    /// What outputs mostly have.
+    table_bytes: u64,
     outbox: Arc<Outbox>,
 }
 
@@ -76,6 +78,7 @@ impl Desk {
             from_the_beginning: job.part.from.is_none() && !is_resumed,
             place: spec.place.clone(),
             attempt,
+            table_bytes: job.cut.table_bytes,
             outbox: Arc::default(),
         }
     }
@@ -137,7 +140,9 @@ fn paces(inputs: &[JobInput]) -> HashMap<Slot, Pace> {
     let sources = (slots.len() + level0.saturating_sub(1)).max(1) as u64;
     let window_bytes = AHEAD_BYTES / (WINDOWS * sources);
     let window_bytes = window_bytes.clamp(*WINDOW_BYTES.start(), *WINDOW_BYTES.end());
-    slots.into_iter().map(|slot| (slot, Pace::new(window_bytes))).collect()
+    // All that finds room is asked for at once: a job mostly waits for its bucket.
+    let windows = (AHEAD_BYTES / (window_bytes * sources)) as usize;
+    slots.into_iter().map(|slot| (slot, Pace::new(window_bytes, windows))).collect()
 }
 
 impl Workplace for Desk {
@@ -158,7 +163,7 @@ impl Workplace for Desk {
     }
 
     fn create(&self, ordinal: usize) -> Result<Box<dyn WritableFile>> {
-        let (outbox, counter) = (Arc::clone(&self.outbox), Arc::clone(&self.counter));
-        Ok(Box::new(Draft::new(outbox, counter, self.output_name(ordinal).to_string())))
+        let name = self.output_name(ordinal).to_string();
+        Ok(Box::new(Draft::new((&self.outbox, &self.counter), name, self.table_bytes)))
     }
 }

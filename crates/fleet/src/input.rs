@@ -18,7 +18,7 @@ const TAIL_BYTES: RangeInclusive<u64> = (64 << 10)..=(4 << 20);
 /// A table up to this size is read whole: a second request would take longer than its bytes.
 const WHOLE_BYTES: u64 = 1 << 20;
 
-/// So many windows of an input are on their way while one is merged, at first and at most.
+/// So many windows of an input are on their way while one is merged, at least and at most.
 const DEPTH: RangeInclusive<usize> = 4..=16;
 
 /// What a job has cost at the bucket. Counters, which order nothing.
@@ -54,8 +54,10 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    pub(crate) fn new(window_bytes: u64) -> Self {
-        Pace { window_bytes, depth: Arc::new(AtomicUsize::new(*DEPTH.start())) }
+    /// So many windows, as far as that is within what is usual.
+    pub(crate) fn new(window_bytes: u64, windows: usize) -> Self {
+        let depth = windows.clamp(*DEPTH.start(), *DEPTH.end());
+        Pace { window_bytes, depth: Arc::new(AtomicUsize::new(depth)) }
     }
 
     fn depth(&self) -> usize {
@@ -342,7 +344,7 @@ mod tests {
         let (body, bucket) = object(2 * MIB);
         let counter = counter(&bucket, None);
         let requests = || counter.meter.requests.load(Relaxed);
-        let file = BucketFile::new(&counter, ("t", 2 << 20), Pace::new(256 << 10));
+        let file = BucketFile::new(&counter, ("t", 2 << 20), Pace::new(256 << 10, 4));
         let end = body.len();
         for (offset, len) in [(end - 48, 48), (end - 5_000, 4_000), (end - 48, 100)] {
             check(&file, &body, offset, len);
@@ -362,7 +364,7 @@ mod tests {
     fn a_small_table_is_one_request() {
         let (body, bucket) = object(MIB);
         let counter = counter(&bucket, None);
-        let file = BucketFile::new(&counter, ("t", 1 << 20), Pace::new(256 << 10));
+        let file = BucketFile::new(&counter, ("t", 1 << 20), Pace::new(256 << 10, 4));
         check(&file, &body, MIB - 48, 48);
         (0..MIB).step_by(4_100).for_each(|at| check(&file, &body, at, 4_100));
         assert_eq!(counter.meter.requests.load(Relaxed), 1);
@@ -376,7 +378,7 @@ mod tests {
         {
             let (body, bucket) = object(bytes);
             let counter = counter(&bucket, Some(&crew));
-            let file = BucketFile::new(&counter, ("t", bytes as u64), Pace::new(256 << 10));
+            let file = BucketFile::new(&counter, ("t", bytes as u64), Pace::new(256 << 10, 4));
             file.expect(from_its_beginning);
             assert_eq!(file.windows().flights.len(), sent);
             check(&file, &body, bytes - 48, 48);
@@ -394,7 +396,7 @@ mod tests {
         let mut counter = counter(&bucket, Some(&crew));
         // The end and two windows.
         Arc::get_mut(&mut counter).unwrap().ahead_max = 640 << 10;
-        let pace = Pace::new(256 << 10);
+        let pace = Pace::new(256 << 10, 4);
         let file = BucketFile::new(&counter, ("t", 2 << 20), pace.clone());
         file.expect(true);
         assert_eq!(file.windows().flights.len(), 3);
@@ -415,7 +417,7 @@ mod tests {
         for crew in [None, Some(&crew)] {
             let counter = counter(&bucket, crew);
             let read = |name, bytes| {
-                let file = BucketFile::new(&counter, (name, bytes), Pace::new(100));
+                let file = BucketFile::new(&counter, (name, bytes), Pace::new(100, 4));
                 file.expect(true);
                 file.read_at(&mut [0; 10], 0).unwrap_err().kind()
             };

@@ -1,11 +1,11 @@
 //! One job: on its way to the client, away, and back.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use siltstone::service::{Completion, FinishedJob, JobOutcome, JobSpec, JobTable, Submitted};
-use siltstone::{FileNumber, Result};
-use siltstone_cloud::JobId;
+use siltstone::{Error, FileNumber, Result};
+use siltstone_cloud::{JobId, Object};
 use siltstone_remote::{
     HomeReason, JobFailure, KeyOrder, Outcome, OutputTable, Priority, RemoteClient, Request,
     Submission, Ticket,
@@ -158,6 +158,7 @@ impl OpenJob {
                     tables: result.outputs.iter().map(convert::table).collect(),
                     outputs: result.outputs,
                     entries_dropped: result.costs.entries_dropped,
+                    ends: OnceLock::new(),
                     open: self,
                 }))
             }
@@ -191,6 +192,8 @@ struct Finished {
     outputs: Vec<OutputTable>,
     tables: Vec<JobTable>,
     entries_dropped: u64,
+    /// What the bucket has of each, once it was asked.
+    ends: OnceLock<Vec<Result<Object>>>,
     open: OpenJob,
 }
 
@@ -205,7 +208,9 @@ impl FinishedJob for Finished {
 
     fn adopt(&self, nth: usize, number: FileNumber) -> Result<()> {
         let (shared, output) = (&self.open.shared, &self.outputs[nth]);
-        shared.check(output)?;
-        shared.tables.adopt(number.0, output)
+        let ends = self.ends.get_or_init(|| shared.ends(&self.outputs));
+        let end = ends[nth].as_ref().map_err(Error::clone)?;
+        shared.check(output, end)?;
+        shared.tables.adopt(number.0, output, &end.body)
     }
 }

@@ -22,6 +22,6 @@ mod output;
 mod runner;
 mod tables;
 
-pub use fleet::{Fleet, FleetConfig, Verify};
+pub use fleet::{Fleet, FleetConfig, Verify, pace_for_workers};
 pub use runner::BucketRunner;
 pub use tables::{ObjectRef, Tables};

@@ -1,9 +1,9 @@
-//! A table on its way to a bucket: sent in parts while it is made, the last of them once it is complete, while the merge goes on with the
-//! next one.
+//! A table on its way to a bucket: sent in parts while it is made, and ended while the merge goes on with the next one.
 //!
-//! I1: at most one table is in the bucket, or its end on its way, and not told of yet: that much a worker that dies has made in vain. Parts of
-//! the next one are no table.
+//! I1: at most one table is in the bucket, or will be by what is on its way, and not told of yet: that much a worker that dies has made in vain.
+//! Parts of the next one are no table until their end is sent, which takes a single request.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,30 +17,32 @@ use crate::input::{Counter, to_error};
 
 /// So much of a table is sent at once. Longer parts take longer than the requests around them, and several are on their way.
 const PART_BYTES: usize = 8 << 20;
+/// Where tables are longer than a part, the upload of one that has grown to this begins, so that it has begun when the first part is there.
+const BEGIN_BYTES: usize = 1 << 20;
 /// What is appended at a time is seldom longer: blocks are.
 const LONGEST_USUAL: usize = 256 << 10;
 /// An upload in parts takes two more requests, for its begin and its end.
 const AROUND_PARTS: usize = 2;
 
-/// The table that is complete, and not on its way yet.
+/// Tables that are complete, and whose ends are not on their way yet.
 #[derive(Default)]
-pub(crate) struct Outbox(Mutex<Option<Letter>>);
+pub(crate) struct Outbox(Mutex<VecDeque<Letter>>);
 
 struct Letter {
     name: String,
-    /// In order. If there is an upload, all but the last are with it.
+    /// In order. If there is an upload, they are with it.
     parts: Vec<Bytes>,
     upload: Option<Box<dyn Upload>>,
 }
 
 impl Outbox {
     fn fill(&self, letter: Letter) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(letter);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(letter);
     }
 
-    /// Puts what is in it. Returns at once if there is a crew.
+    /// Puts the oldest. Returns at once if there is a crew.
     pub(crate) fn send(&self, counter: &Arc<Counter>) -> Sent {
-        let letter = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let letter = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let letter = letter.expect("tables are synced before they are finished");
         let (sender, answer) = sync_channel(1);
         let put = {
@@ -67,11 +69,10 @@ impl Letter {
         Ok(crc32c)
     }
 
-    /// Sends the last part. False if there is no upload, or it has failed.
+    /// False if there is no upload, or it has failed.
     fn end_upload(&mut self, counter: &Counter) -> bool {
-        let Some(mut upload) = self.upload.take() else { return false };
+        let Some(upload) = self.upload.take() else { return false };
         counter.meter.count_requests(self.parts.len() + AROUND_PARTS);
-        self.parts.last().into_iter().for_each(|last| upload.send(last.clone()));
         upload.finish().is_ok()
     }
 
@@ -123,22 +124,33 @@ pub(crate) struct Draft {
     name: String,
     parts: Vec<Bytes>,
     upload: Option<Box<dyn Upload>>,
+    /// When the rest is as long as this, an upload begins.
+    begins_at: usize,
     /// What is behind the parts.
     rest: Vec<u8>,
 }
 
 impl Draft {
-    pub(crate) fn new(outbox: Arc<Outbox>, counter: Arc<Counter>, name: String) -> Self {
-        Draft { outbox, counter, name, parts: Vec::new(), upload: None, rest: Vec::new() }
+    /// A table that will mostly have so many bytes.
+    pub(crate) fn new(
+        (outbox, counter): (&Arc<Outbox>, &Arc<Counter>),
+        name: String,
+        bytes: u64,
+    ) -> Self {
+        let (outbox, counter) = (Arc::clone(outbox), Arc::clone(counter));
+        let begins_at = if bytes > PART_BYTES as u64 { BEGIN_BYTES } else { PART_BYTES };
+        let (parts, upload, rest) = (Vec::new(), None, Vec::new());
+        Draft { outbox, counter, name, parts, upload, begins_at, rest }
     }
 
-    /// Sends what there is.
-    fn send_part(&mut self) {
-        if self.parts.is_empty() {
-            let call = Call::new(Purpose::CompactOut);
-            self.upload = self.counter.bucket.upload(&self.name, call);
-        }
-        let next = Vec::with_capacity(PART_BYTES + LONGEST_USUAL);
+    fn begin_upload(&mut self) {
+        let call = Call::new(Purpose::CompactOut);
+        self.upload = self.counter.bucket.upload(&self.name, call);
+        self.begins_at = usize::MAX;
+    }
+
+    /// What there is is a part, and goes if parts do.
+    fn cut_part(&mut self, next: Vec<u8>) {
         let part = Bytes::from(std::mem::replace(&mut self.rest, next));
         if let Some(upload) = &mut self.upload {
             upload.send(part.clone());
@@ -149,9 +161,11 @@ impl Draft {
 
 impl WritableFile for Draft {
     fn append(&mut self, data: &[u8], _: Site) -> Result<()> {
-        // As long as more comes: the last part is sent by itself.
+        if self.rest.len() >= self.begins_at {
+            self.begin_upload();
+        }
         if self.rest.len() >= PART_BYTES {
-            self.send_part();
+            self.cut_part(Vec::with_capacity(PART_BYTES + LONGEST_USUAL));
         }
         self.rest.extend_from_slice(data);
         Ok(())
@@ -159,7 +173,7 @@ impl WritableFile for Draft {
 
     /// The table is complete. Its end goes as soon as the one before is told of, and it is told of once it is durable.
     fn sync(&mut self, _: Site) -> Result<()> {
-        self.parts.push(Bytes::from(std::mem::take(&mut self.rest)));
+        self.cut_part(Vec::new());
         let (parts, upload) = (std::mem::take(&mut self.parts), self.upload.take());
         self.outbox.fill(Letter { name: self.name.clone(), parts, upload });
         Ok(())
@@ -247,11 +261,14 @@ mod tests {
     #[test]
     fn a_large_table_goes_while_it_is_made_and_whole_if_that_fails() {
         const PIECE: usize = 1 << 20;
-        for (pieces, fails, sent, puts) in [
-            (3, false, vec![], 1),
-            (20, false, vec![PART_BYTES, PART_BYTES, 4 * PIECE], 0),
-            (16, false, vec![PART_BYTES, PART_BYTES], 0),
-            (20, true, vec![PART_BYTES, PART_BYTES, 4 * PIECE], 1),
+        for (usual, pieces, fails, sent, puts) in [
+            (2, 3, false, vec![], 1),
+            (20, 3, false, vec![3 * PIECE], 0),
+            (20, 1, false, vec![], 1),
+            (2, 20, false, vec![PART_BYTES, PART_BYTES, 4 * PIECE], 0),
+            (20, 20, false, vec![PART_BYTES, PART_BYTES, 4 * PIECE], 0),
+            (16, 16, false, vec![PART_BYTES, PART_BYTES], 0),
+            (20, 20, true, vec![PART_BYTES, PART_BYTES, 4 * PIECE], 1),
         ] {
             let bucket = Arc::new(Sends { fails, ..Sends::default() });
             let counter = Arc::new(Counter {
@@ -262,7 +279,8 @@ mod tests {
                 ahead_max: 0,
             });
             let outbox = Arc::new(Outbox::default());
-            let mut draft = Draft::new(Arc::clone(&outbox), Arc::clone(&counter), "t".to_owned());
+            let usual = usual * PIECE as u64;
+            let mut draft = Draft::new((&outbox, &counter), "t".to_owned(), usual);
             let body: Vec<u8> = (0..pieces * PIECE).map(|at| (at / 7) as u8).collect();
             body.chunks(PIECE).for_each(|piece| draft.append(piece, Site::TableAppend).unwrap());
             let call = Call::new(Purpose::Tool);

@@ -1,6 +1,7 @@
 //! What a worker does with a job: the engine's merge, from a bucket into it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use siltstone::service::{JobTable, JobTools, JobWatch, Resume, Workplace, run_job};
 use siltstone::{
@@ -18,10 +19,13 @@ use crate::desk::Desk;
 use crate::output::Sent;
 
 /// Requests that a worker has on their way ahead of its merges.
-const CREW: usize = 32;
+const CREW: usize = 128;
+
+/// So many tables may be complete and wait to be told of, while the next is made: their ends go one after the other.
+const COMPLETE_MAX: usize = 3;
 
 /// Runs jobs on the tables of a bucket. For each job it holds up to 64 MiB of inputs in memory that it has not come to yet, 2 MiB
-/// and an end of up to 4 of each one that it is at, and an output, or two if there are threads: up to 200 MiB with tables of 32.
+/// and an end of up to 4 of each one that it is at, and up to four outputs: up to 260 MiB with tables of 32.
 pub struct BucketRunner {
     bucket: Arc<dyn Bucket>,
     tools: JobTools,
@@ -35,7 +39,7 @@ impl BucketRunner {
         BucketRunner { bucket, tools, crew: None }
     }
 
-    /// Has up to 32 threads ask the bucket for what jobs read next, and put what they have finished, while they go on.
+    /// Has up to 128 threads ask the bucket for what jobs read next, and put what they have finished, while they go on.
     #[must_use]
     pub fn with_threads(self, threads: Arc<dyn Threads>) -> Self {
         BucketRunner { crew: Some(Crew::new(threads, CREW)), ..self }
@@ -96,9 +100,12 @@ struct Watch<'a> {
     told: Mutex<Told>,
 }
 
+#[derive(Default)]
 struct Told {
     outputs: Vec<OutputTable>,
-    on_its_way: Option<(Sent, usize, JobTable)>,
+    /// Complete, in order. Of the first the end may be on its way.
+    complete: VecDeque<(usize, JobTable)>,
+    on_its_way: Option<Sent>,
     /// Why the job ends early.
     failed: Option<Error>,
 }
@@ -106,47 +113,63 @@ struct Told {
 impl<'a> Watch<'a> {
     fn new(context: &'a RunContext, desk: &'a Desk) -> Self {
         let outputs = context.resumed().to_vec();
-        let told = Mutex::new(Told { outputs, on_its_way: None, failed: None });
-        Watch { context, desk, told }
+        Watch { context, desk, told: Mutex::new(Told { outputs, ..Told::default() }) }
     }
 
-    /// Tells of the table that is on its way, if its outcome is known. `wait` says how it comes to be.
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells of the table that is on its way, if its outcome is known, and sends the next one. `wait` says how it comes to be.
     fn settle(&self, wait: impl FnOnce(&Sent) -> Option<Result<u32>>) -> Result<()> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(outcome) = told.on_its_way.as_ref().and_then(|(sent, ..)| wait(sent)) else {
+        let mut told = self.told();
+        if told.complete.is_empty() {
             return Ok(());
-        };
-        let Some((_, ordinal, table)) = told.on_its_way.take() else { return Ok(()) };
+        }
+        let sent = told.on_its_way.get_or_insert_with(|| self.desk.send_output());
+        let Some(outcome) = wait(sent) else { return Ok(()) };
+        told.on_its_way = None;
+        let Some((ordinal, table)) = told.complete.pop_front() else { return Ok(()) };
         let output = convert::output(self.desk.output_name(ordinal), outcome?, &table);
         // A key may be longer than a message takes.
         let output = output.map_err(Error::invalid_argument)?;
         told.outputs.push(output.clone());
         let costs = Costs { bytes_written: table.bytes, ..self.desk.costs() };
         let heard = self.context.finished(output, costs);
-        heard.map_err(|failure| Error::new(ErrorKind::Closed, failure.message))
+        heard.map_err(|failure| Error::new(ErrorKind::Closed, failure.message))?;
+        if !told.complete.is_empty() {
+            told.on_its_way = Some(self.desk.send_output());
+        }
+        Ok(())
     }
 
-    /// All outputs; an error if the last of them has not come to the bucket, or the job ended because of one.
+    /// Until at most so many are left.
+    fn settle_all_but(&self, left: usize) -> Result<()> {
+        while self.told().complete.len() > left {
+            self.settle(|sent| Some(sent.wait()))?;
+        }
+        Ok(())
+    }
+
+    /// All outputs; an error if one of them has not come to the bucket, or the job ended because of one.
     fn end(self) -> (Vec<OutputTable>, Result<()>) {
-        let settled = self.settle(|sent| Some(sent.wait()));
+        let failed = self.told().failed.take();
+        let settled = failed.map_or_else(|| self.settle_all_but(0), Err);
         let told = self.told.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (told.outputs, told.failed.map_or(settled, Err))
+        (told.outputs, settled)
     }
 }
 
 impl JobWatch for Watch<'_> {
-    /// It is complete; the one before is durable now.
     fn finished(&self, ordinal: usize, table: JobTable) -> Result<()> {
-        self.settle(|sent| Some(sent.wait()))?;
-        let sent = self.desk.send_output();
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.on_its_way = Some((sent, ordinal, table));
-        Ok(())
+        self.told().complete.push_back((ordinal, table));
+        self.settle(Sent::poll)?;
+        self.settle_all_but(COMPLETE_MAX)
     }
 
     fn goes_on(&self) -> bool {
         if let Err(error) = self.settle(Sent::poll) {
-            self.told.lock().unwrap_or_else(PoisonError::into_inner).failed = Some(error);
+            self.told().failed = Some(error);
             return false;
         }
         self.context.check().is_ok()

@@ -31,8 +31,14 @@ pub trait Tables: Send + Sync {
     }
 
     /// A table of this number is, from now on, what a worker has made. Its size is the bucket's, and its checksum as
-    /// far as that was asked for. If the number is [removed](siltstone::TableStore::remove), so may the object be.
-    fn adopt(&self, number: u64, output: &OutputTable) -> Result<()>;
+    /// far as that was asked for. `end` is what the bucket has at its end, so that it can be opened without another request. If the number is
+    /// [removed](siltstone::TableStore::remove), so may the object be.
+    fn adopt(&self, number: u64, output: &OutputTable, end: &Bytes) -> Result<()>;
+
+    /// How much of its end will be read to open a table of so many bytes.
+    fn end_bytes(&self, _bytes: u64) -> u64 {
+        0
+    }
 
     /// A job of this number is about to be given away: until it ends, the database may name tables that workers make of
     /// it, and a collector must leave them alone. Returns the number that it goes by from now on: another one, if collectors have been

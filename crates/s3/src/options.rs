@@ -36,7 +36,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             seed: None,
-            requests_max: 64,
+            requests_max: 128,
             threads: 2,
             single_put_bytes: 32 << 20,
             part_bytes: 16 << 20,

@@ -150,8 +150,7 @@ pub(crate) mod bucket {
         let client = Arc::new(Client::new(broker)?);
         let announce = client.announce(root);
         let prepare = move |tables: &CloudTables, options: &mut Options| {
-            // A database whose name nobody can use merges by itself.
-            options.compaction_service = client.service(tables, options.env.clock.clone());
+            client.serve(tables, options);
         };
         Ok((Arc::new(prepare), announce))
     }

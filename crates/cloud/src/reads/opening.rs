@@ -10,6 +10,7 @@ use siltstone::{Access, Result};
 use super::cache::Fill;
 use super::counters::add;
 use super::remote_table::{Core, Found};
+use super::tables::Shared;
 use super::tail::{TAIL_BYTES_KEPT, TAIL_BYTES_MAX, TAIL_BYTES_MIN};
 use crate::bucket::Purpose;
 
@@ -18,18 +19,25 @@ const WARM_BYTES: u32 = 8 << 20;
 /// A table up to this size comes whole: a second request would take longer than its bytes.
 const WHOLE_BYTES: u64 = 1 << 20;
 
+impl Shared {
+    /// How much of its end is brought when a table of so many bytes is opened.
+    pub(super) fn usual_tail(&self, bytes: u64) -> u64 {
+        let start = match self.cache {
+            // What is not the tail will be found there.
+            Some(_) if bytes <= WHOLE_BYTES => 0,
+            _ => bytes - self.tails.guess(bytes),
+        };
+        bytes - self.extents.start(self.extents.at(start))
+    }
+}
+
 impl Core {
     /// Brings what tables usually need when they are opened.
     pub(super) fn load_usual_tail(self: &Arc<Self>, purpose: Purpose) -> Result<()> {
         self.tail().purpose = purpose;
-        let bytes = self.object.bytes;
-        let start = match self.shared.cache {
-            // What is not the tail will be found there.
-            Some(_) if bytes <= WHOLE_BYTES => 0,
-            _ => bytes - self.shared.tails.guess(bytes),
-        };
+        let usual = self.shared.usual_tail(self.object.bytes);
         self.shared.tails.note_open();
-        let found = self.load_tail(self.shared.extents.start(self.shared.extents.at(start)))?;
+        let found = self.load_tail(self.object.bytes - usual)?;
         let counters = &self.shared.counters;
         add(&counters.opened, 1);
         add(&counters.opened_near, u64::from(found == Found::Near));
@@ -58,6 +66,16 @@ impl Core {
             self.load_tail(start)?;
         }
         Ok(())
+    }
+
+    /// The last bytes of the table are the tail, unless there is a longer one.
+    pub(super) fn begin_with(&self, end: &Bytes) {
+        let Some(start) = self.object.bytes.checked_sub(end.len() as u64) else { return };
+        let mut tail = self.tail();
+        if start < tail.start {
+            (tail.start, tail.bytes) = (start, end.clone());
+            self.tail_start.store(start, Relaxed);
+        }
     }
 
     /// Has the tail begin at `start`, or before.

@@ -103,6 +103,21 @@ impl RemoteTables {
         Ok(Arc::new(RemoteTable::new(core)))
     }
 
+    /// The same where the table's last bytes are known: without a request, if they are as many as [`end_bytes`](Self::end_bytes) says.
+    /// They go into the cache, too.
+    pub fn open_by_its_end(
+        &self,
+        object: &TableObject,
+        end: &Bytes,
+        purpose: Purpose,
+    ) -> Result<Arc<RemoteTable>> {
+        let core = self.shared.core(object)?;
+        core.keep_end(end);
+        core.begin_with(end);
+        core.load_usual_tail(purpose)?;
+        Ok(Arc::new(RemoteTable::new(core)))
+    }
+
     /// Opens a table before anybody reads it, and brings so many of its first bytes into the cache.
     pub fn warm(&self, object: &TableObject, front_bytes: u64) -> Result<Arc<RemoteTable>> {
         let table = self.open(object, Purpose::Warm)?;
@@ -119,8 +134,7 @@ impl RemoteTables {
 
     /// How much of its end a table of so many bytes will need to be opened, by what others needed.
     pub fn end_bytes(&self, bytes: u64) -> u64 {
-        let extent = u64::from(self.shared.extents.bytes());
-        self.shared.tails.guess(bytes).saturating_add(extent).min(bytes)
+        self.shared.usual_tail(bytes)
     }
 
     /// What reading has cost so far.

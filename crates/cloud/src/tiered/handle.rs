@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use siltstone::{FileNumber, Result};
 
 use super::arrivals::Arrival;
@@ -37,7 +38,7 @@ impl CloudTables {
         remote::object_of(&self.shared, number.0)
     }
 
-    /// Calls `then` once all these tables are in the bucket, or that has taken `within`, or the database closes: at once,
+    /// Calls `then` once all these tables are in the bucket, to which they go before others, or that has taken `within`, or the database closes: at once,
     /// or on a thread of the database's. It must not block for long.
     pub fn when_there(
         &self,
@@ -51,6 +52,7 @@ impl CloudTables {
         let here = self.shared.change(|state| match state.stopping {
             true => Some(arrival),
             false => {
+                state.ledger.hurry(&arrival.numbers);
                 state.arrivals.add(arrival);
                 None
             }
@@ -65,15 +67,21 @@ impl CloudTables {
     }
 
     /// The engine will know a table of a job by this number, and is about to install it. It is read from the bucket. Where
-    /// it lies is durable when this returns, which takes three syncs.
+    /// it lies is durable when this returns, which takes three syncs. To open it takes no request if `end`, the last bytes of it, are as many
+    /// as [`end_bytes`](Self::end_bytes) says; they may be fewer, or none.
     ///
     /// # Errors
     ///
     /// Those of the folder; the table is not adopted then.
-    pub fn adopt(&self, number: FileNumber, table: Table) -> Result<()> {
+    pub fn adopt(&self, number: FileNumber, table: Table, end: &Bytes) -> Result<()> {
         self.shared.notes.write(number.0, &table)?;
         self.shared.change(|state| state.ledger.adopt(number.0, table));
-        Ok(())
+        remote::expect(&self.shared, number.0, end)
+    }
+
+    /// How much of its end a table of so many bytes will need to be opened, by what others needed.
+    pub fn end_bytes(&self, bytes: u64) -> u64 {
+        self.shared.tables.end_bytes(bytes)
     }
 
     /// Nothing more comes of the job; what was adopted stays. Not when the database closes: then its next opening may go on

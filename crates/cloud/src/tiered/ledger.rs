@@ -186,6 +186,13 @@ impl Ledger {
         self.newest.contains(&number)
     }
 
+    /// Somebody waits for these tables: those of them that wait go next.
+    pub(crate) fn hurry(&mut self, numbers: &[u64]) {
+        let (first, rest): (Vec<u64>, Vec<u64>) =
+            self.waiting.drain(..).partition(|number| numbers.contains(number));
+        self.waiting.extend(first.into_iter().chain(rest));
+    }
+
     /// The next table to upload, and under which id; it is the caller's until he says what became of it.
     pub(crate) fn next_upload(&mut self) -> Option<(u64, u64)> {
         while let Some(number) = self.waiting.pop_front() {

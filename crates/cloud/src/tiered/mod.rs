@@ -65,7 +65,7 @@ pub struct CloudOptions {
     /// Bytes of tables that may be in the folder only. With more, flushes and merges wait, and with them, once memory is
     /// full, writers. As long as a bucket is out of reach, this is how much can still be written. Default: 1 GiB.
     pub bytes_waiting_max: u64,
-    /// Tables that are uploaded at once; each is in memory as a whole meanwhile. Default: 4.
+    /// Tables that are uploaded at once; each is in memory as a whole meanwhile. Default: 8.
     pub uploads: usize,
     /// How long [`CloudDb::close`] waits for what is not in the bucket yet. What is left goes there when the folder is
     /// opened again. Default: 30 s.
@@ -112,7 +112,7 @@ impl Default for CloudOptions {
         CloudOptions {
             local: LocalCopies::UpTo(8 << 30),
             bytes_waiting_max: 1 << 30,
-            uploads: 4,
+            uploads: 8,
             close_within: Duration::from_secs(30),
             reads: RemoteOptions::default(),
             log: LogArchive::Off,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use siltstone::Result;
 
 use super::shared::{File, Shared};
@@ -12,12 +13,25 @@ use crate::table::download;
 
 /// A table that is in the bucket; `None` if the committed version has none of this number, and none was adopted.
 pub(super) fn open(shared: &Arc<Shared>, number: u64) -> Result<Option<File>> {
+    let expected = shared.expected().remove(&number);
+    if let Some(table) = expected {
+        return Ok(Some(table));
+    }
     let Some(object) = object_of(shared, number) else { return Ok(None) };
     Ok(Some(shared.tables.open(&object, Purpose::Get)? as File))
 }
 
+/// A table will be opened soon, of which the last bytes are known: they are kept until then.
+pub(super) fn expect(shared: &Arc<Shared>, number: u64, end: &Bytes) -> Result<()> {
+    let Some(object) = object_of(shared, number) else { return Ok(()) };
+    let table = shared.tables.open_by_its_end(&object, end, Purpose::Get)?;
+    shared.expected().insert(number, table);
+    Ok(())
+}
+
 /// The table is needed no more: nor is what is cached of it.
 pub(super) fn forget(shared: &Shared, number: u64) {
+    shared.expected().remove(&number);
     if let (Some(cache), Some(object)) = (shared.tables.cache(), object_of(shared, number)) {
         cache.forget(&object);
     }

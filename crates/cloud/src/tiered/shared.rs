@@ -1,5 +1,6 @@
 //! What the store of tables and its lanes share: the ledger behind a lock, files, the bucket, and how all is going.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -32,6 +33,8 @@ pub(super) struct Shared {
     listeners: Vec<Arc<dyn EventListener>>,
     pub(super) open: OpenTables,
     pub(super) tables: RemoteTables,
+    /// Tables in the bucket that will be opened soon, with what is known of them.
+    expected: Mutex<BTreeMap<u64, File>>,
     pub(super) archive: Option<Arc<Archive>>,
     pub(super) counters: Counters,
     state: Mutex<State>,
@@ -95,6 +98,7 @@ impl Shared {
         let tables = RemoteTables::new(Arc::clone(home.bucket()), options.reads.clone())?;
         Ok(Shared {
             tables,
+            expected: Mutex::default(),
             home,
             local,
             notes,
@@ -106,6 +110,10 @@ impl Shared {
             state: Mutex::new(state),
             changed: Condvar::new(),
         })
+    }
+
+    pub(super) fn expected(&self) -> MutexGuard<'_, BTreeMap<u64, File>> {
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {

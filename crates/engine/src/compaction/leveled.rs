@@ -24,6 +24,8 @@ pub(crate) struct LeveledSettings {
     pub(crate) l0_trigger: usize,
     /// The same, if tables there are larger than level 1 should be.
     pub(crate) l0_trigger_if_large: usize,
+    /// From so many tables on level 0 goes first, and no other merge takes tables of level 1: it would have to wait for that.
+    pub(crate) l0_first: usize,
     pub(crate) level1_bytes: u64,
     pub(crate) level_growth: u64,
     pub(crate) table_bytes: u64,
@@ -253,7 +255,11 @@ impl Leveled {
 
 impl CompactionPolicy for Leveled {
     fn pick(&mut self, view: &PickView<'_>) -> Option<Plan> {
-        let scores = self.scores(view);
+        let mut scores = self.scores(view);
+        if idle_tables(view, Slot::L0).count() >= self.settings.l0_first {
+            scores.retain(|(_, level)| level.number() != 1);
+            scores.sort_by_key(|(_, level)| *level != Level::ZERO);
+        }
         scores
             .into_iter()
             .find_map(|(_, level)| self.pick_level(view, level))

@@ -298,6 +298,7 @@ fn settings(options: &SimulationOptions) -> LeveledSettings {
     LeveledSettings {
         l0_trigger: options.level0,
         l0_trigger_if_large: options.level0,
+        l0_first: usize::MAX,
         level1_bytes: options.level1 * ENTRY_BYTES,
         level_growth: options.growth,
         table_bytes: options.table * ENTRY_BYTES,

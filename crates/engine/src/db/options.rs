@@ -128,6 +128,13 @@ pub struct Level0Limits {
     pub stop: usize,
 }
 
+impl Level0Limits {
+    /// Tables from which level 0 is filling: half way to where writers are slowed down.
+    pub(crate) fn filling(self) -> usize {
+        self.compact.saturating_add(self.slow_down).div_ceil(2)
+    }
+}
+
 impl Default for Level0Limits {
     fn default() -> Self {
         Level0Limits { compact: 4, slow_down: 20, stop: 36 }

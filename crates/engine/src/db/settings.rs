@@ -68,6 +68,11 @@ impl Settings {
                 Some(_) if options.scan_compaction => large_trigger(options),
                 _ => options.level0.compact,
             },
+            // Without a service merges of level 1 are short.
+            l0_first: match options.compaction_service {
+                Some(_) => options.level0.filling(),
+                None => usize::MAX,
+            },
             level1_bytes: options.level1_bytes,
             level_growth: options.level_growth,
             table_bytes,

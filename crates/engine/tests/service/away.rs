@@ -278,14 +278,16 @@ fn no_second_job_waits_for_a_worker() {
     }
 }
 
-/// Before any job is late: the one that left before was not enough.
+/// Merges of level 1 would be in its way, and are away for longer than they would be here.
 #[test]
-fn no_job_leaves_while_level_0_fills() {
-    for (meanwhile, leaves) in [(5, true), (8, false)] {
+fn level_0_goes_first_once_it_fills() {
+    // Half way from two tables to twelve it fills.
+    for (tables, first) in [(3, 1), (6, 1), (7, 0)] {
         let store = Arc::new(Objects::default());
-        let desk = Desk::telling(true, |job| job.from.level.number() <= 1);
+        let desk = Desk::telling(true, |_| true);
         let (env, clock) = at_hand();
-        let db = Db::open("db", Options { env, ..options(&store, &desk) }).unwrap();
+        let options = Options { env, level1_bytes: 1 << 10, ..options(&store, &desk) };
+        let db = Db::open("db", options).unwrap();
         let mut writes = 0;
         let mut flush = |tables: u32| {
             for _ in 0..tables {
@@ -294,24 +296,26 @@ fn no_job_leaves_while_level_0_fills() {
                 db.flush().unwrap();
                 clock.go_on(Duration::from_millis(100));
             }
-            assert_eq!(db.levels()[0].tables.len() as u32, tables);
         };
-        // Merged from two tables on; half way from there to twelve it fills.
-        flush(4);
-        assert!(db.run_background_step().unwrap());
-        let first = desk.next();
-        first.run(&store);
-        assert!(db.run_background_step().unwrap());
-        assert_eq!(db.metrics().merges_away, 1);
-        flush(meanwhile);
-        assert!(db.run_background_step().unwrap());
-        assert_eq!((desk.is_asked(), db.metrics().merges), (leaves, 1 + u64::from(!leaves)));
-        if !leaves {
-            // For a while none does, though it is empty now.
-            flush(2);
-            while !desk.is_asked() && db.run_background_step().unwrap() {}
-            assert!(!desk.is_asked() && db.metrics().merges > 2);
+        let next = || {
+            while !desk.is_asked() {
+                assert!(db.run_background_step().unwrap(), "there is something to merge");
+            }
+            desk.next()
+        };
+        // Much for level 2, and then for level 1, which is further past its limit than level 0 will be.
+        flush(6);
+        next().run(&store);
+        while db.run_background_step().unwrap() {
+            desk.try_next().into_iter().for_each(|given| given.run(&store));
         }
+        flush(6);
+        next().run(&store);
+        assert!(db.run_background_step().unwrap());
+        flush(tables);
+        let given = next();
+        assert_eq!(given.spec.inputs[0].slot.level.number(), first, "of {tables} tables");
+        given.run(&store);
         db.close().unwrap();
     }
 }

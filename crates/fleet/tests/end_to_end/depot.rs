@@ -131,12 +131,17 @@ impl Tables for Depot {
         self.tables.lock().unwrap().get(&number).cloned()
     }
 
-    fn adopt(&self, number: u64, output: &OutputTable) -> Result<()> {
+    fn adopt(&self, number: u64, output: &OutputTable, end: &Bytes) -> Result<()> {
+        assert_eq!(end.len() as u64, self.end_bytes(output.bytes));
         let OutputTable { name, bytes, crc32c, .. } = output.clone();
         self.adopted.lock().unwrap().insert(name.to_string());
         let object = ObjectRef { name, bytes, crc32c: Some(crc32c) };
         assert!(self.tables.lock().unwrap().insert(number, object).is_none());
         Ok(())
+    }
+
+    fn end_bytes(&self, bytes: u64) -> u64 {
+        bytes.min(1_000)
     }
 
     fn job_begins(&self, number: u64) -> u64 {

@@ -150,6 +150,16 @@ fn no_bound_keeps_edits_from_ever_going() {
 }
 
 #[test]
+fn tables_that_somebody_waits_for_go_first() {
+    let mut ledger = Ledger::default();
+    tell(&mut ledger, change(&[1, 2, 3, 4, 5], &[]));
+    assert_eq!(ledger.next_upload().map(|(number, _)| number), Some(1));
+    ledger.hurry(&[5, 1, 3, 77]);
+    let rest = std::iter::from_fn(|| ledger.next_upload()).map(|(number, _)| number);
+    assert_eq!(rest.collect::<Vec<_>>(), [3, 5, 2, 4]);
+}
+
+#[test]
 fn what_may_be_named_is_kept_open_and_no_more() {
     let mut ledger = Ledger::default();
     assert_eq!(ledger.keep_open_from(Epoch(1)), 1);

@@ -4,7 +4,7 @@
 //! ```text
 //! == name of a case
 //! compaction sliced                            leveled if left out
-//! limits l0=4 level1=100 growth=10 table=20    of level 0 in tables, the others in bytes
+//! limits l0=4 l0_first=9 level1=100 growth=10 table=20    of level 0 in tables, the others in bytes
 //! L0 9:a-f 8:c-k*30                            number:smallest-largest*size; size 10 if left out
 //! L1 3:a@9-c@8 4:c@7-d@1                       user key@sequence number, if that matters
 //! L2-log 5:a-z!100/60                          entries and deletions, where known
@@ -53,6 +53,7 @@ impl Case {
             settings: LeveledSettings {
                 l0_trigger: 4,
                 l0_trigger_if_large: 8,
+                l0_first: usize::MAX,
                 level1_bytes: 100,
                 level_growth: 10,
                 table_bytes: 20,
@@ -90,6 +91,7 @@ impl Case {
             let value: u64 = value.parse().unwrap();
             match name {
                 "l0" => self.settings.l0_trigger = value as usize,
+                "l0_first" => self.settings.l0_first = value as usize,
                 "level1" => self.settings.level1_bytes = value,
                 "growth" => self.settings.level_growth = value,
                 "table" => self.settings.table_bytes = value,

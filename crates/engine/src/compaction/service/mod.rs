@@ -34,7 +34,8 @@ pub trait CompactionService: Send + Sync {
 
     /// Whether it tells when somebody begins with a job ([`Completion::beginning`]). Then no merge below level 0 is given away, nor begun
     /// here, while another one waits for somebody, for up to a second: what waits keeps its tables from all other merges, and of those of level 0 writers
-    /// wait. Nor does any of level 0 or 1 leave for a while once level 0 fills though one has left. Must not block. Default: it does not, and as many wait as it [wants](Self::wants).
+    /// wait. Nor does any of level 0 or 1 leave that would be back too late for level 0, by how long jobs were away lately. Must not block. Default: it does not,
+    /// and as many wait as it [wants](Self::wants).
     fn tells_beginnings(&self) -> bool {
         false
     }

@@ -149,7 +149,7 @@ impl Core {
         let service = self.options.compaction_service.as_deref()?;
         // Who asks for one by hand waits for nobody's writes.
         let is_paced = waits == Waits::Nobody && service.lets_go() && service.tells_beginnings();
-        if is_near_level0(job) && self.stays_here(&mut self.state.lock(), job, is_paced) {
+        if is_near_level0(job) && self.stays_here(&self.state.lock(), job, is_paced) {
             return None;
         }
         let from = job.inputs.first().map_or(job.to, |(slot, _)| *slot);
@@ -184,7 +184,6 @@ impl Core {
             let refused = state.refusal().map_or(Ok(()), Err);
             let (begun, spec) = refused.and(prepared).inspect_err(|_| state.in_flight.end(id))?;
             state.away.begin(job, begun, waits);
-            state.away.rest.note_leaving(job);
             spec
         };
         self.send_away(id, |done| service.submit(spec, &summary, done))
@@ -283,7 +282,7 @@ impl Core {
     pub(crate) fn go_on(&self, back: AwayJob, threads: usize) -> Result<()> {
         let id = back.job.id;
         let ended = self.watch_job(|| {
-            let AwayJob { job, begun, outcome, .. } = back;
+            let AwayJob { job, begun, outcome, runs_since, .. } = back;
             self.check_inputs(&job)?;
             // Dropped once its tables are the database's: until then they are kept for it.
             let output = match &outcome {
@@ -298,7 +297,7 @@ impl Core {
                     let since = begun.at;
                     self.install_output(&job, &output, begun)?;
                     self.counters.merges_away.add(1);
-                    self.note_back(&job, since);
+                    self.note_back(&job, (since, runs_since));
                     Ok(())
                 }
                 Err(why) => {

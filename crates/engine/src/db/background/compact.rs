@@ -276,8 +276,10 @@ impl Core {
         self.merges.fetch_add(1, Ordering::Relaxed);
         let merges = Leaving(&self.merges);
         self.let_residents_go();
+        let at = self.env.clock.now();
         let output = self.with_context(threads, |context| self.executor.execute(job, context))?;
         drop(merges);
+        self.note_here(job, at);
         if !job.accepts(&self.settings.order, &output) {
             return Err(refused(job.id));
         }

@@ -7,6 +7,7 @@ use crate::base::slot::Slot;
 use crate::base::sync::atomic::Ordering;
 use crate::compaction::job::Job;
 use crate::db::background::away::AwayJob;
+use crate::db::background::outlook::{Journey, Kind, Outlook};
 use crate::db::core::Core;
 use crate::db::state::State;
 
@@ -20,14 +21,12 @@ const GRACE: Duration = Duration::from_millis(10);
 /// .. and so is one that somebody runs, and takes so many times as long: what is done of it would be done in vain.
 const TIMES_HERE: u32 = 2;
 
-/// For how long jobs that may be in the way of level 0 stay here once one had to be taken back, or would have had to be soon. Each time is
+/// For how long jobs that may be in the way of level 0 stay here once one had to be taken back. Each time is
 /// twice as long as the one before, until jobs have come back by themselves for as long again.
 #[derive(Default)]
 pub(crate) struct Rest {
     until: Duration,
     last: Duration,
-    /// One has left since level 0 was last seen not to fill.
-    has_left: bool,
 }
 
 impl Rest {
@@ -45,11 +44,6 @@ impl Rest {
         }
     }
 
-    /// A job leaves.
-    pub(crate) fn note_leaving(&mut self, job: &Job) {
-        self.has_left |= is_near_level0(job);
-    }
-
     /// A job was back in time.
     fn is_needless(&mut self, now: Duration) {
         if now > self.until + 2 * self.last {
@@ -59,28 +53,26 @@ impl Rest {
 }
 
 impl Core {
-    /// Whether a job that may be in the way of level 0 is not given away: level 0 would be full before it is back. Or it fills, though
-    /// one has left: for a while then, so that it is emptied before others leave.
-    pub(crate) fn stays_here(&self, state: &mut State, job: &Job, is_paced: bool) -> bool {
+    /// Whether a job that may be in the way of level 0 is not given away: for a while after one had to be taken back, or if it would be back
+    /// too late, and would be done sooner here. Here it may wait for a processor that the writer has, and for inputs that are far away.
+    pub(crate) fn stays_here(&self, state: &State, job: &Job, is_paced: bool) -> bool {
         let now = self.env.clock.now();
-        match is_paced && self.is_filling() {
-            true if state.away.rest.has_left => state.away.rest.begin(now),
-            true => {}
-            false => state.away.rest.has_left = false,
+        if state.away.rest.lasts(now) {
+            return true;
         }
-        state.away.rest.lasts(now) || (is_paced && !self.is_back_in_time(state, job, now))
+        let bytes = job.input_bytes(&self.settings.order.user);
+        let is_faster_here = || state.away.outlook.is_faster_here(now, kind_of(job), bytes);
+        is_paced && !self.is_back_in_time(&state.away.outlook, job, now) && is_faster_here()
     }
 
-    /// Whether a job that leaves now will be back before writers are slowed down. One of level 0, whose tables stay until then, before it
-    /// [fills](Self::is_filling): what gathers meanwhile makes the next merge larger, for which more gathers.
-    fn is_back_in_time(&self, state: &State, job: &Job, now: Duration) -> bool {
+    /// Whether a job that leaves now will be back before writers are slowed down. As many tables as one of level 0 takes may gather meanwhile:
+    /// they make the next one larger, for which more would gather.
+    fn is_back_in_time(&self, outlook: &Outlook, job: &Job, now: Duration) -> bool {
         let bytes = job.input_bytes(&self.settings.order.user);
         let tables = self.level0_tables.load(Ordering::Relaxed) as f64;
-        let there_then = tables + state.away.outlook.tables_until_back(now, bytes);
-        match is_of_level0(job) {
-            true => 2.0 * there_then < self.twice_filling() as f64,
-            false => there_then < self.settings.level0.slow_down as f64,
-        }
+        let more = outlook.tables_until_back(now, kind_of(job), bytes);
+        let grows = is_of_level0(job) && more > tables;
+        !grows && tables + more < self.settings.level0.slow_down as f64
     }
 
     /// With nothing that could be begun here: a job that is away and may be in the way of level 0. One that is late, once level 0 is half
@@ -100,13 +92,7 @@ impl Core {
 
     /// Half way to where writers are slowed down.
     pub(crate) fn is_filling(&self) -> bool {
-        2 * self.level0_tables.load(Ordering::Relaxed) as usize >= self.twice_filling()
-    }
-
-    /// Half as many tables fill it.
-    fn twice_filling(&self) -> usize {
-        let limits = self.settings.level0;
-        limits.compact.saturating_add(limits.slow_down)
+        self.level0_tables.load(Ordering::Relaxed) as usize >= self.settings.level0.filling()
     }
 
     fn is_late(&self, away: &AwayJob, now: Duration) -> bool {
@@ -118,16 +104,32 @@ impl Core {
         }
     }
 
+    /// A job has run here.
+    pub(crate) fn note_here(&self, job: &Job, since: Duration) {
+        if self.options.compaction_service.is_some() {
+            let now = self.env.clock.now();
+            let bytes = job.input_bytes(&self.settings.order.user);
+            self.state.lock().away.outlook.ran_here(now, bytes, now.saturating_sub(since));
+        }
+    }
+
     /// A job has come back by itself.
-    pub(crate) fn note_back(&self, job: &Job, since: Duration) {
+    pub(crate) fn note_back(&self, job: &Job, (left, began): (Duration, Option<Duration>)) {
         let now = self.env.clock.now();
         let bytes = job.input_bytes(&self.settings.order.user);
+        let began = began.unwrap_or(left);
+        let journey =
+            Journey { bytes, waited: began.saturating_sub(left), ran: now.saturating_sub(began) };
         let mut state = self.state.lock();
-        state.away.outlook.came_back(now, bytes, now.saturating_sub(since));
+        state.away.outlook.came_back(now, kind_of(job), journey);
         if is_near_level0(job) {
             state.away.rest.is_needless(now);
         }
     }
+}
+
+fn kind_of(job: &Job) -> Kind {
+    if is_of_level0(job) { Kind::OfLevel0 } else { Kind::Deeper }
 }
 
 /// Whether it merges tables of level 0.

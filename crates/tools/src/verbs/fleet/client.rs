@@ -4,10 +4,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use siltstone::Clock;
-use siltstone::service::CompactionService;
+use siltstone::Options;
 use siltstone_cloud::{Announce, CloudTables, Root};
-use siltstone_fleet::{Fleet, FleetConfig};
+use siltstone_fleet::{Fleet, FleetConfig, pace_for_workers};
 use siltstone_remote::{BrokerAddress, BrokerPlace, ClientConfig, DbId, RemoteClient};
 use tokio::runtime::Runtime;
 
@@ -46,21 +45,21 @@ impl Client {
         Ok(Client { remote, _runtime: runtime })
     }
 
-    /// For one database, merges of level 0 included: its user has asked for that. `None` if its path is none that brokers
-    /// could know it by.
-    pub(crate) fn service(
-        &self,
-        tables: &CloudTables,
-        clock: Arc<dyn Clock>,
-    ) -> Option<Arc<dyn CompactionService>> {
+    /// For one database, merges of level 0 included: its user has asked for that. Nothing if its path is none that brokers
+    /// could know it by: then it merges by itself.
+    pub(crate) fn serve(&self, tables: &CloudTables, options: &mut Options) {
         let root = tables.home().root();
-        let config = FleetConfig::new(known_as(root)?, tables.epoch(), root.clone());
+        let Some(name) = known_as(root) else { return };
+        let config = FleetConfig::new(name, tables.epoch(), root.clone());
         let config = FleetConfig { takes_level0: true, ..config };
         let (bucket, tables) = (Arc::clone(tables.home().bucket()), Arc::new(tables.clone()));
-        Some(Arc::new(Fleet::new(self.remote.clone(), bucket, tables, clock, config)))
+        let clock = Arc::clone(&options.env.clock);
+        let fleet = Fleet::new(self.remote.clone(), bucket, tables, clock, config);
+        options.compaction_service = Some(Arc::new(fleet));
+        pace_for_workers(options);
     }
 
-    /// Tells the broker of each version of the database. `None` as for [`service`](Self::service).
+    /// Tells the broker of each version of the database. `None` where [`serve`](Self::serve) does nothing.
     pub(crate) fn announce(&self, root: &Root) -> Option<Announce> {
         let (remote, db) = (self.remote.clone(), known_as(root)?);
         Some(Arc::new(move |version| remote.announce(&db, version.0)))
