@@ -37,7 +37,9 @@ pub(crate) enum Better {
 /// All of one contestant, each part in a store of its own. `puts` are the durable ones of one writer.
 pub(crate) fn measure(contestant: Contestant, plan: &Plan, puts: u64) -> Result<Vec<Fact>> {
     let mut facts = Vec::new();
-    durable(contestant, plan, puts, &mut facts)?;
+    if contestant.writes() {
+        durable(contestant, plan, puts, &mut facts)?;
+    }
     if contestant.loads() {
         let stage = Stage::new(plan);
         loading(contestant, plan, &stage, &mut facts)?;

@@ -8,7 +8,7 @@ use siltstone_cloud::LocalCopies;
 use siltstone_cloud_lab::{Machine, Mode, Opened, Stage, key};
 
 use crate::load::{Load, Waits};
-use crate::side::{Result, Role, Side, micros};
+use crate::side::{Kept, Result, Role, Side, micros};
 use crate::tally::{Counts, Tally};
 
 /// Uploads take no longer.
@@ -30,17 +30,23 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    pub(crate) fn open(stage: &Stage, tally: &Arc<Tally>, mode: Mode, role: Role) -> Result<Self> {
+    pub(crate) fn open(
+        stage: &Stage,
+        tally: &Arc<Tally>,
+        (mode, role): (Mode, Role),
+        kept: Kept,
+    ) -> Result<Self> {
         let name = match role {
             Role::Writes => "beside-writes",
             Role::Reads => "beside-reads",
         };
         let machine = stage.machine_by(Arc::clone(tally) as _, name)?;
         let machine = machine.with_blocks_of(TABLE_BLOCK_BYTES);
-        let db = match (role, mode) {
-            (Role::Writes, _) => machine.open(mode, LocalCopies::All)?,
-            (Role::Reads, Mode::Remote) => machine.open_in_memory(mode, BLOCK_BYTES)?,
-            (Role::Reads, _) => machine.open(mode, LocalCopies::UpTo(0))?,
+        let keeps_all = role == Role::Writes || kept == Kept::All;
+        let db = match mode {
+            _ if keeps_all => machine.open(mode, LocalCopies::All)?,
+            Mode::Remote => machine.open_in_memory(mode, BLOCK_BYTES)?,
+            _ => machine.open(mode, LocalCopies::UpTo(0))?,
         };
         Ok(Ours { db, _machine: machine, mode, tally: Arc::clone(tally) })
     }

@@ -36,6 +36,8 @@ pub(crate) trait Side {
 pub(crate) enum Contestant {
     /// Ours: the log in a folder.
     Tiered,
+    /// The same, with a copy of each table in the folder: whoever opens it elsewhere fetches them all first.
+    Mirror,
     /// Ours: the log in the bucket before a write is acknowledged.
     Remote,
     /// SlateDB as it comes: its log goes to the bucket every 100 ms.
@@ -45,13 +47,19 @@ pub(crate) enum Contestant {
 }
 
 impl Contestant {
-    pub(crate) const ALL: [Contestant; 4] =
-        [Contestant::Tiered, Contestant::Remote, Contestant::Slate, Contestant::SlateAtOnce];
+    pub(crate) const ALL: [Contestant; 5] = [
+        Contestant::Tiered,
+        Contestant::Mirror,
+        Contestant::Remote,
+        Contestant::Slate,
+        Contestant::SlateAtOnce,
+    ];
 
     /// As tables call it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Contestant::Tiered => "tiered",
+            Contestant::Mirror => "tiered, mirror",
             Contestant::Remote => "remote",
             Contestant::Slate => "SlateDB",
             Contestant::SlateAtOnce => "SlateDB, flushing",
@@ -61,7 +69,7 @@ impl Contestant {
     /// What is lost when the machine is.
     pub(crate) fn loses(self) -> &'static str {
         match self {
-            Contestant::Tiered => {
+            Contestant::Tiered | Contestant::Mirror => {
                 "acknowledged writes, synced ones too, that are in no table yet (up to the write buffer, 16 MiB, \
                  and what is being flushed) or in one that is not uploaded (up to 1 GiB); of a killed process \
                  nothing, of a power cut nothing that was synced"
@@ -74,6 +82,11 @@ impl Contestant {
                  log's last request, and that with the process already"
             }
         }
+    }
+
+    /// Who reads a mirror writes as others do.
+    pub(crate) fn writes(self) -> bool {
+        self != Contestant::Mirror
     }
 
     /// SlateDB's loading does not depend on how it waits, nor does its reading: such things are measured once.
@@ -89,8 +102,15 @@ impl Contestant {
     pub(crate) fn open(self, stage: &Stage, role: Role) -> Result<(Box<dyn Side>, Arc<Tally>)> {
         let tally = Arc::new(Tally::new(stage.way()));
         let side: Box<dyn Side> = match self {
-            Contestant::Tiered => Box::new(Ours::open(stage, &tally, Mode::Tiered, role)?),
-            Contestant::Remote => Box::new(Ours::open(stage, &tally, Mode::Remote, role)?),
+            Contestant::Tiered => {
+                Box::new(Ours::open(stage, &tally, (Mode::Tiered, role), Kept::WhatIsRead)?)
+            }
+            Contestant::Mirror => {
+                Box::new(Ours::open(stage, &tally, (Mode::Tiered, role), Kept::All)?)
+            }
+            Contestant::Remote => {
+                Box::new(Ours::open(stage, &tally, (Mode::Remote, role), Kept::WhatIsRead)?)
+            }
             Contestant::Slate => Box::new(Theirs::open(&tally, Acknowledged::InTime)?),
             Contestant::SlateAtOnce => Box::new(Theirs::open(&tally, Acknowledged::AtOnce)?),
         };
@@ -103,8 +123,17 @@ impl Contestant {
 pub(crate) enum Role {
     /// It writes, and keeps what its engine keeps by default.
     Writes,
-    /// It reads, and has nothing but what it has read: in memory, or for the tiered one in a cache on disk.
+    /// It reads, and has nothing but what is [kept](Kept) of that.
     Reads,
+}
+
+/// What a machine keeps that reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// In memory, or for the tiered one in a cache on disk.
+    WhatIsRead,
+    /// Each table in the folder, before it opens.
+    All,
 }
 
 /// When SlateDB's log goes to the bucket.

@@ -28,8 +28,9 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    pub(crate) const ALL: [Pair; 3] = [
+    pub(crate) const ALL: [Pair; 4] = [
         Pair { ours: Contestant::Tiered, theirs: Contestant::Slate },
+        Pair { ours: Contestant::Mirror, theirs: Contestant::Slate },
         Pair { ours: Contestant::Remote, theirs: Contestant::Slate },
         Pair { ours: Contestant::Remote, theirs: Contestant::SlateAtOnce },
     ];
@@ -190,7 +191,7 @@ mod tests {
 
     #[test]
     fn tables_name_both_and_the_promise() {
-        let [tiered, remote, _] = &Pair::ALL;
+        let [tiered, _, remote, _] = &Pair::ALL;
         let rows = [row(1234.5, 0.25, Better::Lower)];
         assert!(table(tiered, &rows).contains("NOT the same promise"));
         let text = table(remote, &rows);

@@ -232,7 +232,9 @@ fn compare(pace: Pace, [local, worker]: [&[Outcome]; 2], tell: &mut dyn FnMut(Fi
     // With one processor for both there is nothing to be gained; and where most merges came home, it is not a worker that is
     // beside the folder.
     let tells_of_workers = processors::count() > 1 && elsewhere > merges / 2.0;
-    tell(if tells_of_workers { figure.wanted(Wanted::AtMost(0.7)) } else { figure });
+    // Flat out local's is what a put takes by itself: no worker can shorten that.
+    let most = if matches!(pace, Pace::FlatOut) { 1.0 } else { 0.7 };
+    tell(if tells_of_workers { figure.wanted(Wanted::AtMost(most)) } else { figure });
 }
 
 fn micros(time: Duration) -> f64 {

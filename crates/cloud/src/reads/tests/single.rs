@@ -56,6 +56,31 @@ fn opening_takes_one_get_and_none_once_it_is_cached() {
     assert_eq!((stats.opened, stats.opened_near, stats.all_gets()), (1, 1, 0));
 }
 
+/// Whoever knows its end need not ask, with or without a cache, however small it is.
+#[test]
+fn a_table_is_opened_by_its_end() {
+    for len in [5 * KIB, MIB, 10 * MIB] {
+        for cache in [None, Some(cache(&Env::memory()))] {
+            let bucket = Arc::new(Watched::default());
+            let body = body(len);
+            let object = bucket.put_table("a", body.clone());
+            let remote = tables(&bucket, RemoteOptions { cache, ..RemoteOptions::default() });
+            let end = len - remote.end_bytes(len as u64) as usize;
+            let known = Bytes::copy_from_slice(&body[end..]);
+            let table = remote.open_by_its_end(&object, &known, Purpose::Get).unwrap();
+            check(&*table, &body, end, len, Access::Open);
+            assert_eq!(bucket.take(), [], "{len}");
+            drop(table);
+            // With less, the rest is asked for.
+            let object = bucket.put_table("b", body.clone());
+            let known = Bytes::copy_from_slice(&body[len - KIB..]);
+            let table = remote.open_by_its_end(&object, &known, Purpose::Get).unwrap();
+            check(&*table, &body, end, len, Access::Open);
+            assert_eq!(bucket.take().len(), 1, "{len}");
+        }
+    }
+}
+
 /// One that is small comes whole, if there is a cache for it.
 #[test]
 fn a_small_table_takes_one_get() {
