@@ -3,7 +3,7 @@
 //! entries, where there is but one, would wait for milliseconds.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use siltstone::{
@@ -21,13 +21,15 @@ pub(crate) struct LocalTables {
     fs: Arc<dyn FileSystem>,
     threads: Arc<dyn Threads>,
     folder: PathBuf,
+    /// Who reads a whole table: one at a time, for several would keep a processor from whoever puts entries.
+    turn: Mutex<()>,
 }
 
 impl LocalTables {
     pub(crate) fn new(env: &Env, folder: &Path) -> Self {
         let (fs, threads) = (Arc::clone(&env.file_system), Arc::clone(&env.threads));
         let store = LocalStore::new(Arc::clone(&fs), folder);
-        LocalTables { store, fs, threads, folder: folder.to_owned() }
+        LocalTables { store, fs, threads, folder: folder.to_owned(), turn: Mutex::default() }
     }
 
     pub(crate) fn create(&self, number: u64) -> Result<Box<dyn WritableFile>> {
@@ -72,6 +74,7 @@ impl LocalTables {
             let message = format!("a table of {bytes} bytes, more than {TABLE_BYTES_MAX}");
             return Err(Error::corruption(message).in_file(file.path()));
         }
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut body = vec![0; bytes as usize];
         let mut at = 0;
         for piece in body.chunks_mut(PIECE_BYTES) {
