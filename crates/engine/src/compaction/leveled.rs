@@ -1,7 +1,7 @@
 //! LevelDB's policy, with four changes: tables are chosen by least overlap with the next level
 //! instead of round robin, neighbours go together where that rewrites less, several plans may run
 //! side by side, and tables full of deletions are compacted for their own sake, so that space
-//! returns.
+//! returns. Where merges may be away, level 0 also goes first once it fills.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
