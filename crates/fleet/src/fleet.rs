@@ -270,7 +270,9 @@ impl Shared {
                 crc32c::crc32c(&whole.map_err(|error| unusable(&error))?.body)
             }
         };
-        if (end.bytes, crc32c) != (output.bytes, output.crc32c) {
+        // What is kept of it is taken for its last bytes.
+        let ends_at = end.offset + end.body.len() as u64;
+        if (ends_at, end.bytes, crc32c) != (output.bytes, output.bytes, output.crc32c) {
             let message = "the object is not what the worker says that it has made";
             return Err(Error::corruption(message).in_file(Path::new(name)));
         }
@@ -289,5 +291,21 @@ struct Order(Arc<dyn Comparator>);
 impl KeyOrder for Order {
     fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
         self.0.compare(left, right)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_tables_gather_unless_somebody_has_chosen() {
+        let mut options = Options::default();
+        pace_for_workers(&mut options);
+        assert_eq!(options.level0, LEVEL0);
+        let chosen = Level0Limits { slow_down: 21, ..Level0Limits::default() };
+        options.level0 = chosen;
+        pace_for_workers(&mut options);
+        assert_eq!(options.level0, chosen);
     }
 }
