@@ -30,7 +30,6 @@ impl InFlight {
         self.tables.contains(&table)
     }
 
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.jobs.len()
     }

@@ -88,6 +88,11 @@ impl State {
         retired.map(FileName::Wal).collect()
     }
 
+    /// Compactions that are running in this process.
+    pub(crate) fn merges_here(&self) -> usize {
+        self.in_flight.len().saturating_sub(self.away.len())
+    }
+
     pub(crate) fn new_job(&mut self) -> u64 {
         self.next_job += 1;
         self.next_job

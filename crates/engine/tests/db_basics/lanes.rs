@@ -18,6 +18,7 @@ struct Listening {
     inner: Arc<dyn Threads>,
     settled: Mutex<Vec<(String, Place)>>,
     lowered: Mutex<Vec<String>>,
+    gave_way: Mutex<Vec<String>>,
 }
 
 impl Threads for Listening {
@@ -47,23 +48,34 @@ impl Threads for Listening {
     fn lower_priority(&self) {
         self.lowered.lock().unwrap().push(NAME.with_borrow(String::clone));
     }
+
+    fn give_way(&self) {
+        self.gave_way.lock().unwrap().push(NAME.with_borrow(String::clone));
+    }
 }
 
 /// A database that merges all the time, and what its lanes ask for.
 fn busy(lanes_make_way: bool) -> (Db, Arc<Listening>) {
+    open(Options {
+        write_buffer_size: 64 << 10,
+        level1_bytes: 256 << 10,
+        lanes_make_way,
+        ..Options::default()
+    })
+}
+
+fn open(options: Options) -> (Db, Arc<Listening>) {
     let env = Env::memory();
     let threads = Arc::new(Listening {
         inner: Arc::clone(&env.threads),
         settled: Mutex::default(),
         lowered: Mutex::default(),
+        gave_way: Mutex::default(),
     });
     let options = Options {
         create_if_missing: true,
         env: Env { threads: threads.clone(), ..env },
-        write_buffer_size: 64 << 10,
-        level1_bytes: 256 << 10,
-        lanes_make_way,
-        ..Options::default()
+        ..options
     };
     (Db::open("db", options).unwrap(), threads)
 }
@@ -98,6 +110,31 @@ fn lanes_keep_off_the_writers_processor() {
     let mut lowered = threads.lowered.lock().unwrap().clone();
     lowered.sort();
     assert_eq!(lowered, ["siltstone-compact-0", "siltstone-compact-1"]);
+}
+
+/// Everybody is on one processor here.
+#[test]
+fn a_flush_stops_for_the_writer_where_both_have_one_processor() {
+    for lanes_make_way in [true, false] {
+        let write_buffer_size = 1 << 20;
+        let (db, threads) =
+            open(Options { write_buffer_size, lanes_make_way, ..Options::default() });
+        let has_given_way = || !threads.gave_way.lock().unwrap().is_empty();
+        let rounds = if lanes_make_way { 1000 } else { 3 };
+        for _ in 0..rounds {
+            // One memtable, and the beginning of the next; nobody writes while it is flushed.
+            write(&db, write_buffer_size, || false);
+            db.wait_for_background().unwrap();
+            if has_given_way() {
+                break;
+            }
+        }
+        db.close().unwrap();
+        let mut who = threads.gave_way.lock().unwrap().clone();
+        who.dedup();
+        let expected: &[&str] = if lanes_make_way { &["siltstone-flush"] } else { &[] };
+        assert_eq!(who, expected);
+    }
 }
 
 #[test]

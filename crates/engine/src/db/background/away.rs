@@ -74,6 +74,10 @@ impl Away {
         self.jobs.push(AwayJob { job, begun, waits, submitted, runs_since, outcome });
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
     /// Whether one from below level 0 has nobody yet who runs it, and has not waited for long.
     pub(crate) fn has_one_that_waits(&self, now: Duration) -> bool {
         let is_new = |away: &AwayJob| now.saturating_sub(away.begun.at) < WAITS_ALONE;

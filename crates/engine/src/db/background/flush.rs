@@ -23,6 +23,12 @@ use crate::memtable::MemTable;
 use crate::version::builder::Change;
 use crate::version::table_meta::TableMeta;
 
+/// Entries of so many bytes are flushed between two looks at whether the writer wants the processor: a tenth to a fifth of a
+/// millisecond.
+const TURN_BYTES: usize = 64 << 10;
+/// A flush is on time while its share that is done is so many times the share of the next memtable that is filled.
+const AHEAD: f64 = 4.0;
+
 impl Core {
     /// Flushes the oldest immutable memtable, if there is one.
     pub(crate) fn try_flush(&self) -> Worked {
@@ -122,20 +128,46 @@ impl Core {
         let file = self.store.create(number)?;
         let builder = TableBuilder::new(file, number, self.settings.upper_table.clone());
         let retention = Retention::keeping_deletions(&self.settings.order.user, snapshots);
-        let summary = write_memtable(memtable, builder, Some(retention))?;
+        let make_way = |done| self.flush_makes_way(done);
+        let summary = write_memtable(memtable, builder, Some(retention), make_way)?;
         self.counters.entries_dropped.add(memtable.entries() - summary.properties.entries);
         self.store.sync_names()?;
         Ok(summary)
+    }
+
+    /// Where there is no processor but the writer's: lets it write on, if there is time. Who is preempted instead takes a
+    /// whole turn of milliseconds before it is.
+    fn flush_makes_way(&self, done: f64) {
+        let threads = &self.env.threads;
+        if self.options.lanes_make_way
+            && self.seat.is_on(threads.processor(), self.env.clock.now())
+            && self.flush_has_time(done)
+        {
+            threads.give_way();
+        }
+    }
+
+    /// Whether a flush of which `done`, a share, is done will not be waited for, and no merge would take its time instead of
+    /// the writer.
+    fn flush_has_time(&self, done: f64) -> bool {
+        let state = self.state.lock();
+        let waiting = state.immutables.len().saturating_sub(1) as f64;
+        let filled = state.memtable.table.memory() as f64;
+        let behind = waiting + filled / self.settings.write_buffer_bytes as f64;
+        state.merges_here() == 0 && done >= AHEAD * behind
     }
 }
 
 /// Writes a memtable's entries, or those of them that are to stay, into a table, and makes its bytes durable. A key that
 /// is written over and over would fill the table, and whoever scans past it would step over each of its old values.
+/// Now and then `rest` is told which share of the entries is done.
 pub(crate) fn write_memtable(
     memtable: &Arc<MemTable>,
     mut builder: TableBuilder,
     mut retention: Option<Retention<'_>>,
+    rest: impl Fn(f64),
 ) -> Result<TableSummary> {
+    let (mut done, mut turn_bytes) = (0, 0);
     let mut iter = memtable.iter();
     iter.seek_to_first()?;
     while iter.valid() {
@@ -144,7 +176,62 @@ pub(crate) fn write_memtable(
         if verdict != Some(Verdict::Drop) {
             builder.add(iter.key(), iter.value())?;
         }
+        done += 1;
+        turn_bytes += iter.key().len() + iter.value().len();
+        if turn_bytes >= TURN_BYTES {
+            turn_bytes = 0;
+            rest(done as f64 / memtable.entries() as f64);
+        }
         iter.next()?;
     }
     builder.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compaction::closure::close;
+    use crate::db::handle::Db;
+    use crate::db::options::{Background, Options};
+    use crate::env::Env;
+    use crate::version::testing::{table, tree, version};
+
+    /// A database whose memtable is a tenth full.
+    fn open() -> Db {
+        let options = Options {
+            create_if_missing: true,
+            env: Env::memory(),
+            write_buffer_size: 1 << 20,
+            background: Background::ByHand,
+            ..Options::default()
+        };
+        let db = Db::open("db", options).unwrap();
+        db.put("k", vec![1; (1 << 20) / 10]).unwrap();
+        db
+    }
+
+    #[test]
+    fn a_flush_has_time_while_it_is_ahead_of_writers() {
+        let db = open();
+        assert!(db.core().flush_has_time(0.5));
+        assert!(!db.core().flush_has_time(0.3), "the memtable would be full before");
+        let mut state = db.core().state.lock();
+        let waiting = state.memtable.clone();
+        state.immutables.extend([waiting.clone(), waiting]);
+        drop(state);
+        assert!(!db.core().flush_has_time(0.9), "another one waits already");
+        db.core().state.lock().immutables.clear();
+    }
+
+    #[test]
+    fn a_flush_has_no_time_for_merges() {
+        let db = open();
+        let order = &db.core().settings.order.user;
+        let version = version([(Slot::L0, table(9, "a", "c"))]);
+        let merged = close(order, &version, &[FileNumber(9)], tree(1)).unwrap();
+        db.core().state.lock().in_flight.begin(order, 1, &merged, tree(1));
+        assert!(!db.core().flush_has_time(0.5));
+        db.core().state.lock().in_flight.end(1);
+        assert!(db.core().flush_has_time(0.5));
+    }
 }

@@ -102,6 +102,11 @@ impl Seat {
         lasts.then(|| self.processor.load(Relaxed) as usize)
     }
 
+    /// Whether writing goes on there.
+    pub(crate) fn is_on(&self, processor: Option<usize>, now: Duration) -> bool {
+        processor.is_some() && processor == self.taken(now)
+    }
+
     /// Where a lane is to run that runs in `place` now. Only lanes that look often borrow.
     pub(crate) fn next_place(&self, place: Place, now: Duration, borrows: bool) -> Place {
         let Some(taken) = self.taken(now) else {

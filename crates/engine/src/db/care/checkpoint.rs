@@ -131,7 +131,7 @@ impl Core {
         let path = FileName::Table(number).in_dir(to);
         let file = self.env.file_system.create(&path, Site::TableCreate)?;
         let builder = TableBuilder::new(file, number, self.settings.upper_table.clone());
-        let built = write_memtable(memtable, builder, None)?;
+        let built = write_memtable(memtable, builder, None, |_| ())?;
         Ok(TableMeta::written(&built, &self.graveyard))
     }
 }

@@ -54,7 +54,7 @@ impl<'a> Spill<'a> {
         let file = self.fs.create(&path, Site::TableCreate)?;
         let settings = TableSettings { filter: None, ..self.settings.bottom_table.clone() };
         let builder = TableBuilder::new(file, number, settings);
-        write_memtable(full.table(), builder, None).map(drop)
+        write_memtable(full.table(), builder, None, |_| ()).map(drop)
     }
 
     /// All updates, sorted; and the files to remove when they have been read.
