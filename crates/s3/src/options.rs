@@ -39,7 +39,7 @@ impl Default for Options {
             requests_max: 128,
             threads: 2,
             single_put_bytes: 32 << 20,
-            part_bytes: 16 << 20,
+            part_bytes: 32 << 20,
             parts_in_flight: 4,
             whole_bytes_max: 1 << 30,
             retry: Retry::default(),

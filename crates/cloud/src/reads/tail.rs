@@ -32,23 +32,23 @@ pub(super) struct TailShare {
 }
 
 impl TailShare {
-    /// How much to read of a table's end.
+    /// How much to read of a table's end: a sixteenth more than what was needed lately.
     pub(super) fn guess(&self, bytes: u64) -> u64 {
         let share = match self.is_known.load(Relaxed) {
             true => self.share.load(Relaxed),
             false => self.share.load(Relaxed).max(SHARE_USUAL),
         };
-        let share = share + share / 8;
+        let share = share + share / 16;
         let guess = u128::from(bytes) * u128::from(share) / u128::from(WHOLE);
         let guess = u64::try_from(guess).unwrap_or(u64::MAX);
         guess.clamp(TAIL_BYTES_MIN, TAIL_BYTES_MAX).min(bytes)
     }
 
-    /// A table is opened. For tables that have grown plainer the share sinks, by less than the margin of guesses: who needs as much as
-    /// before notes it again.
+    /// A table is opened. For tables that have grown plainer the share sinks, and for sixteen that are opened at once by less than
+    /// the margin of guesses: who needs as much as before notes it again.
     pub(super) fn note_open(&self) {
         let share = self.share.load(Relaxed);
-        self.share.store(share - share / 64, Relaxed);
+        self.share.store(share - share / 256, Relaxed);
     }
 
     /// A table is open, and what it needed is noted.
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn tables_alike_are_opened_with_one_get_once_one_was_seen() {
         let share = TailShare::default();
-        assert_eq!(share.guess(64 << 20), (1 << 20) + (1 << 17), "as usual");
+        assert_eq!(share.guess(64 << 20), (1 << 20) + (1 << 16), "as usual");
         assert_eq!(share.guess(2 << 20), TAIL_BYTES_MIN);
         assert_eq!(share.guess(1000), 1000);
         for _ in 0..10_000 {
@@ -106,7 +106,7 @@ mod tests {
             share.note_open();
             share.note_opened();
             let guess = share.guess(64 << 20);
-            assert!((1_200_000..1_500_000).contains(&guess), "{guess}");
+            assert!((1_200_000..1_300_000).contains(&guess), "{guess}");
             assert!(share.guess(32 << 20) >= 600_000);
         }
         (0..1000).for_each(|_| share.note_open());

@@ -117,7 +117,7 @@ fn a_longer_tail_is_learnt() {
     // Twice as far as was asked for.
     let start = 20 * MIB - 1200 * KIB;
     assert_eq!(gets.len(), 2);
-    assert_eq!(gets[1], (range(start, 20 * MIB - 360 * KIB), Purpose::Get));
+    assert_eq!(gets[1], (range(start, 20 * MIB - 340 * KIB), Purpose::Get));
     for object in &objects[1..] {
         let gets = open(object);
         assert_eq!(gets.len(), 1, "{gets:?}");
