@@ -104,7 +104,7 @@ impl RemoteTables {
     }
 
     /// The same where the table's last bytes are known: without a request, if they are as many as [`end_bytes`](Self::end_bytes) says.
-    /// They go into the cache, too.
+    /// Into the cache they go by [`keep_end`](Self::keep_end) alone.
     pub fn open_by_its_end(
         &self,
         object: &TableObject,
@@ -112,7 +112,6 @@ impl RemoteTables {
         purpose: Purpose,
     ) -> Result<Arc<RemoteTable>> {
         let core = self.shared.core(object)?;
-        core.keep_end(end);
         core.begin_with(end);
         core.load_usual_tail(purpose)?;
         Ok(Arc::new(RemoteTable::new(core)))

@@ -108,7 +108,9 @@ impl Uploader {
         let uploaded = shared.local.read(number).map_err(Failed::Here).and_then(|body| {
             let table = table::upload(&shared.home, id, &body, Purpose::Flush);
             let table = table.map_err(Failed::There)?;
-            keep_end(shared, &table, &body);
+            if !shared.options.local.takes(table.bytes) {
+                keep_end(shared, &table, &body);
+            }
             Ok(table)
         });
         match uploaded {
@@ -137,7 +139,7 @@ impl Uploader {
     }
 }
 
-/// When the file is gone, the table can be opened without a request.
+/// When the file is gone, and it goes at once, the table can be opened without a request.
 fn keep_end(shared: &Shared, table: &Table, body: &Bytes) {
     let name = shared.home.root().table(table.id);
     let object = TableObject { name, bytes: table.bytes, crc32c: table.crc32c };

@@ -22,8 +22,12 @@ pub(super) fn open(shared: &Arc<Shared>, number: u64) -> Result<Option<File>> {
 }
 
 /// A table will be opened soon, of which the last bytes are known: they are kept until then.
+/// If the folder is to have a copy, the cache need not have them, too: one that goes later is worth a request.
 pub(super) fn expect(shared: &Arc<Shared>, number: u64, end: &Bytes) -> Result<()> {
     let Some(object) = object_of(shared, number) else { return Ok(()) };
+    if !shared.options.local.takes(object.bytes) {
+        shared.tables.keep_end(&object, end)?;
+    }
     let table = shared.tables.open_by_its_end(&object, end, Purpose::Get)?;
     shared.expected().insert(number, table);
     Ok(())
