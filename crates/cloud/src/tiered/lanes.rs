@@ -83,7 +83,7 @@ struct Uploader {
 impl Uploader {
     fn run(&mut self) {
         let shared = Arc::clone(&self.shared);
-        while let Some(task) = shared.wait(|state| {
+        while let Some(task) = shared.wait_for_task(|state| {
             if state.stopping || state.failed.is_some() {
                 return Some(None);
             }

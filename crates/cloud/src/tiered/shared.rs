@@ -39,6 +39,8 @@ pub(super) struct Shared {
     pub(super) counters: Counters,
     state: Mutex<State>,
     changed: Condvar,
+    /// For lanes that wait for tasks, and nobody else.
+    tasks: Condvar,
 }
 
 pub(super) struct State {
@@ -109,6 +111,7 @@ impl Shared {
             counters: Counters::default(),
             state: Mutex::new(state),
             changed: Condvar::new(),
+            tasks: Condvar::new(),
         })
     }
 
@@ -121,21 +124,40 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, and wakes whoever waits for that.
+    /// Changes the state, and wakes whoever waits for that; of those who wait for tasks one, unless all are to end.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let changed = change(&mut self.state());
+        let mut state = self.state();
+        let changed = change(&mut state);
+        let is_over = state.stopping || state.failed.is_some();
+        drop(state);
         self.changed.notify_all();
+        match is_over {
+            true => self.tasks.notify_all(),
+            false => self.tasks.notify_one(),
+        }
         changed
     }
 
     /// Waits until `ready` has something.
-    pub(super) fn wait<T>(&self, mut ready: impl FnMut(&mut State) -> Option<T>) -> T {
+    pub(super) fn wait<T>(&self, ready: impl FnMut(&mut State) -> Option<T>) -> T {
+        self.wait_at(&self.changed, ready)
+    }
+
+    /// The same for one of many lanes, any of which will do: all of them awake for each change would take turns from writers.
+    pub(super) fn wait_for_task<T>(&self, ready: impl FnMut(&mut State) -> Option<T>) -> T {
+        let task = self.wait_at(&self.tasks, ready);
+        // There may be more.
+        self.tasks.notify_one();
+        task
+    }
+
+    fn wait_at<T>(&self, changed: &Condvar, mut ready: impl FnMut(&mut State) -> Option<T>) -> T {
         let mut state = self.state();
         loop {
             if let Some(done) = ready(&mut state) {
                 return done;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
