@@ -89,9 +89,9 @@ impl Uploader {
             }
             let errand = state.records.next().map(Task::Errand);
             let task = errand.or_else(|| state.ledger.next_upload().map(Task::Upload));
-            // Copies in quiet moments: what is written without a pause is soon merged again.
             let is_quiet = task.is_none() && state.ledger.is_level();
-            let copy = || state.copies.next(shared.options.uploads).map(Task::Copy);
+            let copy =
+                || state.copies.next(shared.options.uploads, shared.home.now()).map(Task::Copy);
             task.or_else(|| is_quiet.then(copy)?).map(Some)
         }) {
             match task {

@@ -139,25 +139,31 @@ impl Shared {
     }
 
     /// Waits until `ready` has something.
-    pub(super) fn wait<T>(&self, ready: impl FnMut(&mut State) -> Option<T>) -> T {
-        self.wait_at(&self.changed, ready)
-    }
-
-    /// The same for one of many lanes, any of which will do: all of them awake for each change would take turns from writers.
-    pub(super) fn wait_for_task<T>(&self, ready: impl FnMut(&mut State) -> Option<T>) -> T {
-        let task = self.wait_at(&self.tasks, ready);
-        // There may be more.
-        self.tasks.notify_one();
-        task
-    }
-
-    fn wait_at<T>(&self, changed: &Condvar, mut ready: impl FnMut(&mut State) -> Option<T>) -> T {
+    pub(super) fn wait<T>(&self, mut ready: impl FnMut(&mut State) -> Option<T>) -> T {
         let mut state = self.state();
         loop {
             if let Some(done) = ready(&mut state) {
                 return done;
             }
-            state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The same for one of many lanes, any of which will do: all of them awake for each change would take turns from writers.
+    pub(super) fn wait_for_task<T>(&self, mut ready: impl FnMut(&mut State) -> Option<T>) -> T {
+        let mut state = self.state();
+        loop {
+            if let Some(task) = ready(&mut state) {
+                // There may be more, and somebody has to look at the clock.
+                self.tasks.notify_one();
+                return task;
+            }
+            state = if state.copies.are_awaited() {
+                let awake = self.tasks.wait_timeout(state, GLANCE);
+                awake.unwrap_or_else(PoisonError::into_inner).0
+            } else {
+                self.tasks.wait(state).unwrap_or_else(PoisonError::into_inner)
+            };
         }
     }
 

@@ -88,7 +88,7 @@ impl TableStore for TieredStore {
             let mut adopted = state.ledger.tell(change, size_of);
             let bytes = |number| state.ledger.table(number).map_or(0, |table| table.bytes);
             adopted.retain(|number| local.takes(bytes(*number)));
-            state.copies.want(adopted);
+            state.copies.want(adopted, self.shared.home.now());
         });
     }
 }
