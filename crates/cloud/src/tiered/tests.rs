@@ -101,6 +101,8 @@ fn another_machine_opens_it_from_the_bucket_alone() {
     let db = world.open(&Env::memory()).unwrap();
     for round in 0..4 {
         load(&db, round);
+        // On a busy machine uploads would begin when all is over, and tables that came and went stay here.
+        db.wait_for_bucket(Duration::from_secs(60)).unwrap();
     }
     let before = db.cloud_metrics();
     db.close().unwrap();
