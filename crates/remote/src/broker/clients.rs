@@ -107,7 +107,7 @@ impl Broker {
             return;
         }
         let begun = self.jobs.get(&id).is_some_and(|job| job.submission.begun);
-        let phase = match self.all_back_at().filter(|_| begun) {
+        let phase = match self.is_back_at(id).filter(|_| begun) {
             Some(at) => Phase::Resting(at),
             None => Phase::Waiting,
         };

@@ -46,6 +46,8 @@ pub struct Broker {
     pub(super) attempts: u32,
     pub(super) sequence: u64,
     pub(super) jobs: BTreeMap<JobId, Job>,
+    /// Jobs that were here and have gone, while workers of the broker before it may come back.
+    gone: BTreeSet<JobId>,
     pub(super) databases: BTreeMap<DbId, Database>,
     pub(super) workers: BTreeMap<SessionId, WorkerSession>,
     pub(super) clients: BTreeMap<SessionId, ClientSession>,
@@ -84,6 +86,7 @@ impl Broker {
             attempts: 0,
             sequence: 0,
             jobs: BTreeMap::new(),
+            gone: BTreeSet::new(),
             databases: BTreeMap::new(),
             workers: BTreeMap::new(),
             clients: BTreeMap::new(),
@@ -122,9 +125,14 @@ impl Broker {
 
     /// Until when workers of the broker before it may not have come back yet, if that is to come: they try again each few
     /// seconds.
-    pub(super) fn all_back_at(&self) -> Option<Duration> {
+    fn all_back_at(&self) -> Option<Duration> {
         let at = self.born? + 2 * self.config.heartbeat;
         (self.now < at).then_some(at)
+    }
+
+    /// Until when a job that somebody has begun waits for him. One that was here is not waited for: whoever had begun has ended.
+    pub(super) fn is_back_at(&self, id: JobId) -> Option<Duration> {
+        self.all_back_at().filter(|_| !self.gone.contains(&id))
     }
 
     /// When to come again with a [`Tick`](BrokerEvent::Tick) if nothing happens before.
@@ -200,6 +208,10 @@ impl Broker {
             && let Some(database) = self.databases.get_mut(job.db())
         {
             database.jobs.remove(&id);
+        }
+        match self.all_back_at() {
+            Some(_) => drop(self.gone.insert(id)),
+            None => self.gone.clear(),
         }
     }
 

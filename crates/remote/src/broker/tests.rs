@@ -611,6 +611,23 @@ fn a_broker_that_has_just_started_waits_for_who_has_begun() {
     assert_eq!(bench.jobs_taken(), [7]);
 }
 
+/// Its database closed right after it had the result, and is open again.
+#[test]
+fn a_job_that_has_ended_here_is_not_waited_for() {
+    let begun = |job| Submission { begun: true, ..submission(job) };
+    let mut bench = Bench::of(BrokerConfig::new(2, 7));
+    bench.open(11, hello("idle", 1));
+    bench.submit(submission(5));
+    let (_, id) = bench.taken();
+    bench.worker(11, WorkerMessage::Done(id, finished(id)));
+    bench.client(ClientMessage::Collected(id.job));
+    assert_eq!(bench.state(5), None);
+    bench.submit(begun(5));
+    assert_eq!(bench.jobs_taken(), [5]);
+    bench.submit(begun(6));
+    assert!(bench.assigned().is_empty(), "this one may be with somebody");
+}
+
 #[test]
 fn claims_that_cannot_be_are_not_adopted() {
     let id = attempt_id(5, Attempt::new(1, 2));
