@@ -334,6 +334,10 @@ impl Tables for Watched<CloudTables> {
         Tables::left_jobs(&self.inner)
     }
 
+    fn has_begun(&self, job: JobId) -> bool {
+        Tables::has_begun(&self.inner, job)
+    }
+
     fn job_ends(&self, job: JobId) {
         Tables::job_ends(&self.inner, job);
     }

@@ -47,6 +47,10 @@ impl Tables for CloudTables {
         CloudTables::left_jobs(self)
     }
 
+    fn has_begun(&self, job: JobId) -> bool {
+        CloudTables::has_begun(self, job)
+    }
+
     fn job_ends(&self, job: JobId) {
         self.end_job(job);
     }

@@ -21,6 +21,8 @@ struct Record {
     spec: remote::JobSpec,
     /// The same, as the engine has it.
     told: JobSpec,
+    /// A worker may hold tables of it. Else a broker that has just started would wait for one that does not exist.
+    begun: bool,
 }
 
 impl Left {
@@ -63,7 +65,8 @@ impl Record {
         let told = fits.then(|| convert::to_engine(&spec).ok())??;
         // Whoever asks for it now is this opening.
         let spec = remote::JobSpec { epoch: shared.config.epoch.0, ..spec };
-        Some(Record { open, spec, told })
+        let begun = shared.tables.has_begun(job);
+        Some(Record { open, spec, told, begun })
     }
 }
 
@@ -79,8 +82,8 @@ impl LeftJob for Leftover {
     }
 
     fn go_on(self: Box<Self>, done: Completion) -> Box<dyn Submitted> {
-        let Leftover { record: Record { open, spec, .. }, client, order } = *self;
-        let (spec, begun, priority) = (Arc::new(spec), true, Priority::default());
+        let Leftover { record: Record { open, spec, begun, .. }, client, order } = *self;
+        let (spec, priority) = (Arc::new(spec), Priority::default());
         let away = AwayHandle::default();
         away.0.note_kept();
         Going { client, spec, begun, priority, order, open, done }.go(&away.0);

@@ -60,6 +60,11 @@ pub trait Tables: Send + Sync {
         Vec::new()
     }
 
+    /// Whether a worker has made a table of one of them, as far as anybody knows. May block.
+    fn has_begun(&self, _job: JobId) -> bool {
+        true
+    }
+
     /// What comes of this job was installed, or never will be. May be called on a thread of the network's: must not
     /// block.
     fn job_ends(&self, _job: JobId) {}

@@ -140,6 +140,13 @@ impl CloudTables {
         }
         left
     }
+
+    /// Whether a worker has made a table of a job, or none knows: a request.
+    pub fn has_begun(&self, job: JobId) -> bool {
+        let folder = format!("jobs/{}-{}/", job.epoch.0, job.number);
+        let made = self.home().list(&folder, "", Purpose::Manifest);
+        made.map_or(true, |made| !made.is_empty())
+    }
 }
 
 fn encode(job: JobId, record: &Bytes) -> Bytes {

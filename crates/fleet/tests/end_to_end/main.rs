@@ -147,7 +147,8 @@ fn without_workers_all_is_merged_at_home() {
 #[test]
 fn closing_gives_up_what_is_away_and_a_new_opening_finds_its_tables() {
     let (depot, broker) = (Depot::new(), start_broker(1, None));
-    depot.bucket.set_pause(Duration::from_millis(200));
+    // It is not done before the database has closed, however busy the machine is.
+    depot.bucket.set_pause(Duration::from_secs(1));
     let _worker = start_worker("w", 1, broker.socket(), &depot);
     let mut database = Database::open(&depot, broker.socket(), remote_only(&depot));
     database.write(3_000);

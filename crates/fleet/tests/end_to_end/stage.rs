@@ -25,12 +25,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const KEYS: u32 = 2_000;
 
 pub(crate) fn start_broker(term: u32, again: Option<SocketAddr>) -> Broker {
-    let config = BrokerConfig {
-        lease: LEASE,
-        heartbeat: LEASE / 4,
-        retry: SOON,
-        ..BrokerConfig::new(term, 7)
-    };
+    start_broker_of(term, again, LEASE / 4)
+}
+
+/// One that asks for heartbeats this far apart, and waits twice as long for workers to come back.
+pub(crate) fn start_broker_of(term: u32, again: Option<SocketAddr>, heartbeat: Duration) -> Broker {
+    let lease = 4 * heartbeat;
+    let config = BrokerConfig { lease, heartbeat, retry: SOON, ..BrokerConfig::new(term, 7) };
     Broker::start(config, again).unwrap()
 }
 

@@ -14,7 +14,7 @@ use siltstone_remote::{BrokerPlace, ClientConfig, DbId, JobState, Policy, Remote
 use tokio::runtime::Runtime;
 
 use crate::depot::Depot;
-use crate::stage::{SOON, options, start_broker, start_worker, until};
+use crate::stage::{SOON, options, start_broker, start_broker_of, start_worker, until};
 
 const KEYS: u32 = 2_000;
 const WITHIN: Duration = Duration::from_secs(30);
@@ -190,6 +190,28 @@ enum Heir {
 }
 
 /// What workers have begun for one opening of a database, the next one has, wherever it is.
+/// A broker that has just started waits for workers that may hold tables of a job. Of this one there are none, and none is waited for.
+#[test]
+fn a_job_that_nobody_has_begun_goes_to_the_first_who_is_free() {
+    let (depot, mut broker) = (Depot::new(), start_broker(1, None));
+    let (machine, socket) = (Env::memory(), broker.socket());
+    let tiered = Tiered::open(&depot, &machine, socket, 1);
+    (0..2).for_each(|round| tiered.load(round));
+    tiered.db.wait_for_bucket(WITHIN).unwrap();
+    until("a job waits, and is on record", || {
+        broker.jobs().iter().any(|job| job.state == JobState::Waiting) && records(&depot) > 0
+    });
+    tiered.db.close().unwrap();
+    broker.end().unwrap();
+    // Ten minutes, if it waited.
+    broker = start_broker_of(2, Some(socket), Duration::from_secs(300));
+    let _worker = start_worker("w", 1, socket, &depot);
+    let tiered = Tiered::open(&depot, &machine, socket, 2);
+    tiered.db.wait_for_background().unwrap();
+    tiered.check(1);
+    assert!(broker.stats().done > 0, "{:?}", broker.stats());
+}
+
 #[test]
 fn jobs_go_on_when_a_database_is_opened_anew() {
     for heir in [Heir::Here, Heir::Elsewhere, Heir::WithAnotherBroker] {
