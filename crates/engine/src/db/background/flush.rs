@@ -140,6 +140,7 @@ impl Core {
     fn flush_makes_way(&self, done: f64) {
         let threads = &self.env.threads;
         if self.options.lanes_make_way
+            && !self.runs_by_hand()
             && self.seat.is_on(threads.processor(), self.env.clock.now())
             && self.flush_has_time(done)
         {
