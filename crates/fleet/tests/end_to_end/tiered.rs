@@ -9,7 +9,7 @@ use siltstone_cloud::{
     Bucket, Call, CloudDb, CloudOptions, CloudTables, Home, Patience, Purpose, Token,
 };
 use siltstone_fleet::{Fleet, FleetConfig};
-use siltstone_remote::loopback::{address, runtime};
+use siltstone_remote::loopback::{Broker, address, runtime};
 use siltstone_remote::{BrokerPlace, ClientConfig, DbId, JobState, Policy, RemoteClient};
 use tokio::runtime::Runtime;
 
@@ -189,18 +189,23 @@ enum Heir {
     WithAnotherBroker,
 }
 
-/// What workers have begun for one opening of a database, the next one has, wherever it is.
+/// The first opening, of two rounds. There is no worker yet.
+fn open_with_a_job_that_waits(depot: &Depot, machine: &Env, broker: &Broker) -> Tiered {
+    let tiered = Tiered::open(depot, machine, broker.socket(), 1);
+    (0..2).for_each(|round| tiered.load(round));
+    tiered.db.wait_for_bucket(WITHIN).unwrap();
+    until("a job waits, and is on record", || {
+        broker.jobs().iter().any(|job| job.state == JobState::Waiting) && records(depot) > 0
+    });
+    tiered
+}
+
 /// A broker that has just started waits for workers that may hold tables of a job. Of this one there are none, and none is waited for.
 #[test]
 fn a_job_that_nobody_has_begun_goes_to_the_first_who_is_free() {
     let (depot, mut broker) = (Depot::new(), start_broker(1, None));
     let (machine, socket) = (Env::memory(), broker.socket());
-    let tiered = Tiered::open(&depot, &machine, socket, 1);
-    (0..2).for_each(|round| tiered.load(round));
-    tiered.db.wait_for_bucket(WITHIN).unwrap();
-    until("a job waits, and is on record", || {
-        broker.jobs().iter().any(|job| job.state == JobState::Waiting) && records(&depot) > 0
-    });
+    let tiered = open_with_a_job_that_waits(&depot, &machine, &broker);
     tiered.db.close().unwrap();
     broker.end().unwrap();
     // Ten minutes, if it waited.
@@ -212,17 +217,13 @@ fn a_job_that_nobody_has_begun_goes_to_the_first_who_is_free() {
     assert!(broker.stats().done > 0, "{:?}", broker.stats());
 }
 
+/// What workers have begun for one opening of a database, the next one has, wherever it is.
 #[test]
 fn jobs_go_on_when_a_database_is_opened_anew() {
     for heir in [Heir::Here, Heir::Elsewhere, Heir::WithAnotherBroker] {
         let (depot, mut broker) = (Depot::new(), start_broker(1, None));
         let (machine, socket) = (Env::memory(), broker.socket());
-        let tiered = Tiered::open(&depot, &machine, socket, 1);
-        (0..2).for_each(|round| tiered.load(round));
-        tiered.db.wait_for_bucket(WITHIN).unwrap();
-        until("a job waits, and is on record", || {
-            broker.jobs().iter().any(|job| job.state == JobState::Waiting) && records(&depot) > 0
-        });
+        let tiered = open_with_a_job_that_waits(&depot, &machine, &broker);
         depot.bucket.set_pause(Duration::from_millis(100));
         let _worker = start_worker("w", 1, socket, &depot);
         until("a job is half done", || broker.jobs().iter().any(|job| job.outputs > 0));
