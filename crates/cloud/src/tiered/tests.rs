@@ -11,6 +11,7 @@ use crate::fickle::Fickle;
 use crate::home::{Home, Patience};
 use crate::log::replay::read_newest;
 use crate::names::{Root, Token};
+use crate::reads::cache::{CacheOptions, ExtentCache};
 
 const KEYS: u32 = 3_000;
 
@@ -153,6 +154,29 @@ fn what_the_bucket_lacks_goes_there_when_the_folder_is_opened_again() {
     assert!(read_newest(&world.home).unwrap().unwrap().state.version() > newest.state.version());
     db.close().unwrap();
     check(&world.open(&Env::memory()).unwrap(), 1);
+}
+
+/// Of tables that go from the folder the ends are kept, so that opening them asks for nothing; of those that stay nothing is.
+#[test]
+fn ends_are_cached_of_tables_without_a_copy() {
+    for (local, is_kept) in [(LocalCopies::All, false), (LocalCopies::UpTo(0), true)] {
+        let (world, machine) = (World::new(), Env::memory());
+        let room = CacheOptions::new(64 << 20);
+        let cache = ExtentCache::open(&machine, "cache".as_ref(), room).unwrap();
+        let opened = world.open_with(&machine, |cloud| {
+            cloud.local = local;
+            cloud.reads.cache = Some(Arc::clone(&cache));
+        });
+        let db = opened.unwrap();
+        load(&db, 0);
+        db.wait_for_background().unwrap();
+        db.wait_for_bucket(Duration::from_secs(60)).unwrap();
+        let uploads = db.cloud_metrics().uploads;
+        db.close().unwrap();
+        assert!(uploads > 0);
+        cache.settle();
+        assert_eq!(cache.stats().kept > 0, is_kept, "{local:?}: {:?}", cache.stats());
+    }
 }
 
 #[test]
