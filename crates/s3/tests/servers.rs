@@ -81,7 +81,8 @@ fn commit(bucket: &S3Bucket, me: u64, commits: u64) -> Vec<u64> {
 #[test]
 fn a_large_table_goes_in_parts_and_is_read_by_ranges() {
     let Some(url) = server::url("table") else { return };
-    let bucket = S3Bucket::open(&url, Options::default()).unwrap();
+    let options = Options { part_bytes: 16 << 20, ..Options::default() };
+    let bucket = S3Bucket::open(&url, options).unwrap();
     let table: Bytes =
         (0..(40u32 << 20) / 4).flat_map(u32::to_le_bytes).collect::<Vec<u8>>().into();
     bucket.put("s/table", table.clone(), Condition::Always, call()).unwrap();
