@@ -1,4 +1,4 @@
-//! M8: how fast workers merge, one and two of them, and how soon one begins with a job.
+//! M8: how fast workers merge, one, two and four of them, and how soon one begins with a job.
 
 pub(crate) mod backlog;
 
@@ -16,8 +16,12 @@ use backlog::{Backlog, deep};
 /// Jobs one after the other, none of which waits for another.
 const JOBS: u64 = 200;
 const WITHIN: Duration = Duration::from_secs(120);
+/// Workers that merge a backlog.
+const CREWS: [(usize, &str); 3] = [(1, "one worker"), (2, "two workers"), (4, "four workers")];
+/// MB/s that a processor merges, a slow one.
+const BUSY_RATE: f64 = 100.0;
 
-/// Merges at workers: jobs one by one, and many at once for one and for two workers.
+/// Merges at workers: jobs one by one, and many at once for one, two and four workers.
 ///
 /// # Errors
 ///
@@ -25,31 +29,42 @@ const WITHIN: Duration = Duration::from_secs(120);
 pub fn merges(plan: &Plan, tell: &mut dyn FnMut(Figure)) -> Result<()> {
     pick_ups(plan, JOBS, tell)?;
     let backlog = over_half(plan).store(plan)?;
-    let mut rates = [Vec::new(), Vec::new()];
-    let mut last = [None, None];
+    let mut outcomes = CREWS.map(|_| Vec::new());
     for _ in 0..plan.runs {
-        for (number, count) in [1, 2].into_iter().enumerate() {
-            let outcome = work_off(&backlog, count)?;
-            rates[number].push(outcome.megabytes_per_second);
-            last[number] = Some(outcome);
+        for ((count, _), outcomes) in CREWS.iter().zip(&mut outcomes) {
+            outcomes.push(work_off(&backlog, *count)?);
         }
     }
-    let [one, two] = rates.map(median);
-    for (name, rate, outcome) in [("one worker", one, &last[0]), ("two workers", two, &last[1])] {
-        let what = |figure: &str| format!("{name}: {figure}");
-        tell(Figure::new("M8", what("merged"), rate, Unit::MegabytesPerSecond));
-        if let Some(outcome) = outcome {
-            tell(Figure::new("M8", what("jobs"), outcome.jobs as f64, Unit::Count));
-            let home = outcome.came_home as f64;
-            tell(Figure::new("M8", what("jobs that came home"), home, Unit::Count));
+    let mut one = None;
+    for ((count, name), outcomes) in CREWS.iter().zip(&outcomes) {
+        let rate = median(outcomes.iter().map(|of| of.megabytes_per_second).collect());
+        report(name, rate, outcomes, tell);
+        let one = *one.get_or_insert(rate);
+        if *count > 1 {
+            let efficiency = rate / (*count as f64 * one).max(1e-9);
+            let what = format!("{name} to {count} times one");
+            let efficiency = Figure::new("M8", what, efficiency, Unit::Ratio);
+            let are_enough = have_processors(*count, one);
+            tell(if are_enough { efficiency.wanted(Wanted::AtLeast(0.85)) } else { efficiency });
         }
     }
-    let what = "two workers to twice one";
-    let efficiency = Figure::new("M8", what, two / (2.0 * one).max(1e-9), Unit::Ratio);
-    // The database has one processor, and each worker must have one.
-    let are_enough = processors::count() > 2;
-    tell(if are_enough { efficiency.wanted(Wanted::AtLeast(0.85)) } else { efficiency });
     Ok(())
+}
+
+/// Whether so many workers, each of which merges so much alone, hold each other up by nothing but what is measured: each has a
+/// processor, and the database one; or all of them together need less than one.
+fn have_processors(count: usize, megabytes_per_second: f64) -> bool {
+    processors::count() > count || count as f64 * megabytes_per_second < BUSY_RATE
+}
+
+fn report(name: &str, rate: f64, outcomes: &[Outcome], tell: &mut dyn FnMut(Figure)) {
+    let what = |figure: &str| format!("{name}: {figure}");
+    tell(Figure::new("M8", what("merged"), rate, Unit::MegabytesPerSecond));
+    if let Some(outcome) = outcomes.last() {
+        tell(Figure::new("M8", what("jobs"), outcome.jobs as f64, Unit::Count));
+        let home = outcome.came_home as f64;
+        tell(Figure::new("M8", what("jobs that came home"), home, Unit::Count));
+    }
 }
 
 /// How long a job takes from the database to a worker with nothing to do.
@@ -133,7 +148,7 @@ mod tests {
     fn workers_merge_all_of_a_backlog() {
         let plan = small("backlog");
         let backlog = over_half(&plan).store(&plan).unwrap();
-        for workers in [1, 2] {
+        for workers in [1, 4] {
             let outcome = work_off(&backlog, workers).unwrap();
             assert!(outcome.jobs >= 4 && outcome.megabytes_per_second > 0.0, "{}", outcome.jobs);
             assert_eq!(outcome.came_home, 0, "all of it was in the bucket");

@@ -36,8 +36,8 @@ fn opening_takes_one_get_and_none_once_it_is_cached() {
     };
     let remote = open();
     let table = remote.open(&object, Purpose::Scan).unwrap();
-    // A sixty-fourth of it, and some.
-    assert_eq!(bucket.take(), [(range(10 * MIB - 3 * EXTENT, 10 * MIB), Purpose::Scan)]);
+    // A thirty-second of it, and some.
+    assert_eq!(bucket.take(), [(range(10 * MIB - 6 * EXTENT, 10 * MIB), Purpose::Scan)]);
     check(&*table, &body, 10 * MIB - 64 * KIB, 64 * KIB, Access::Open);
     check(&*table, &body, 10 * MIB - 48, 100, Access::Open);
     check(&*table, &body, 10 * MIB, 10, Access::Get);
@@ -109,15 +109,15 @@ fn a_longer_tail_is_learnt() {
         let table = remote.open(object, Purpose::Get).unwrap();
         // As the engine does: footer, index, filter before it.
         check(&*table, &body, 20 * MIB - 64 * KIB, 64 * KIB, Access::Open);
-        check(&*table, &body, 20 * MIB - 600 * KIB, 590 * KIB, Access::Open);
-        check(&*table, &body, 20 * MIB - 1100 * KIB, 500 * KIB, Access::Open);
+        check(&*table, &body, 20 * MIB - 900 * KIB, 890 * KIB, Access::Open);
+        check(&*table, &body, 20 * MIB - 1700 * KIB, 800 * KIB, Access::Open);
         bucket.take()
     };
     let gets = open(&objects[0]);
     // Twice as far as was asked for.
-    let start = 20 * MIB - 1200 * KIB;
+    let start = 20 * MIB - 1800 * KIB;
     assert_eq!(gets.len(), 2);
-    assert_eq!(gets[1], (range(start, 20 * MIB - 340 * KIB), Purpose::Get));
+    assert_eq!(gets[1], (range(start, 20 * MIB - 680 * KIB), Purpose::Get));
     for object in &objects[1..] {
         let gets = open(object);
         assert_eq!(gets.len(), 1, "{gets:?}");
@@ -136,7 +136,7 @@ fn a_longer_tail_is_learnt() {
 #[test]
 fn a_get_takes_the_extents_that_it_needs() {
     let bucket = Arc::new(Watched::default());
-    let body = body(2 * MIB + 1000);
+    let body = body(MIB + 512 * KIB + 1000);
     let object = bucket.put_table("a", body.clone());
     let remote = cached(&bucket);
     let table = remote.open(&object, Purpose::Get).unwrap();
@@ -164,7 +164,7 @@ fn a_get_takes_the_extents_that_it_needs() {
 #[test]
 fn without_a_cache_a_get_takes_what_is_read() {
     let bucket = Arc::new(Watched::default());
-    let body = body(2 * MIB + 1000);
+    let body = body(MIB + 512 * KIB + 1000);
     let object = bucket.put_table("a", body.clone());
     let remote = tables(&bucket, RemoteOptions::default());
     let table = remote.open(&object, Purpose::Get).unwrap();
@@ -426,7 +426,7 @@ fn a_table_is_warm_before_it_is_shown() {
     assert_eq!(bucket.take(), [], "it is warm");
     let cache = remote.cache().unwrap();
     cache.settle();
-    assert_eq!(cache.cached_bytes(&object), (9 << 20) + (384 << 10));
+    assert_eq!(cache.cached_bytes(&object), (9 << 20) + (704 << 10));
 }
 
 /// Who has just written a table need not get its end back.
