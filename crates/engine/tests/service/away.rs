@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use siltstone::service::{
@@ -533,6 +533,43 @@ fn closing_leaves_what_is_away_and_waits_for_nothing() {
     assert!(again.spec.inputs.iter().all(|input| store.get(input.number).is_some()));
     again.run(&store);
     db.close().unwrap();
+}
+
+/// One that is just being given away, too.
+#[test]
+fn closing_leaves_what_is_on_its_way_out() {
+    /// Closes the database while it takes its job.
+    struct Closing {
+        desk: Arc<Desk>,
+        db: Mutex<Option<Db>>,
+    }
+    impl CompactionService for Closing {
+        fn wants(&self, _: &JobSummary) -> bool {
+            true
+        }
+        fn submit(
+            &self,
+            spec: JobSpec,
+            summary: &JobSummary,
+            end: Completion,
+        ) -> Box<dyn Submitted> {
+            let db = self.db.lock().unwrap().take();
+            db.into_iter().for_each(|db| db.close().unwrap());
+            self.desk.submit(spec, summary, end)
+        }
+    }
+    let (store, desk) = (Arc::new(Objects::default()), Arc::new(Desk::default()));
+    let closing = Arc::new(Closing { desk: Arc::clone(&desk), db: Mutex::default() });
+    let compaction_service: Option<Arc<dyn CompactionService>> = Some(closing.clone());
+    let db = Db::open("db", Options { compaction_service, ..options(&store, &desk) }).unwrap();
+    *closing.db.lock().unwrap() = Some(db.clone());
+    // Its merges run within it.
+    while closing.db.lock().unwrap().is_some() {
+        let _ = db.put("k", vec![0; 9 << 10]);
+        while db.run_background_step().unwrap_or(false) {}
+    }
+    let given = desk.next();
+    assert_eq!((desk.left(), desk.cancelled()), (vec![given.spec.number], Vec::new()));
 }
 
 /// Whoever compacts by hand waits for his job, wherever it runs.

@@ -233,13 +233,19 @@ impl Core {
     }
 
     fn keep_submitted(&self, id: u64, submitted: Box<dyn Submitted>) {
-        let unwanted = match self.state.lock().away.find(id) {
+        let mut state = self.state.lock();
+        let unwanted = match state.away.find(id) {
             Some(away) => away.submitted.replace(submitted),
             // Over already, or the database closes.
             None => Some(submitted),
         };
-        if let Some(submitted) = unwanted {
-            submitted.cancel();
+        let closing = state.closing;
+        drop(state);
+        match unwanted {
+            // As those that closing has found.
+            Some(submitted) if closing => submitted.leave(),
+            Some(submitted) => submitted.cancel(),
+            None => {}
         }
     }
 
