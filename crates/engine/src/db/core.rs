@@ -20,6 +20,7 @@ use crate::compaction::hot_map::HotMap;
 use crate::db::background::bell::Bell;
 use crate::db::background::entrance::Entrance;
 use crate::db::background::seat::Seat;
+use crate::db::loan::Loan;
 use crate::db::options::{Background, Options};
 use crate::db::read::log_bills::LogBills;
 use crate::db::read::snapshot::SnapshotList;
@@ -85,6 +86,7 @@ pub(crate) struct Core {
     pub(crate) seed: AtomicU64,
     /// Of memtables that are gone.
     pub(crate) memory: Arc<Pool>,
+    pub(crate) loan: Loan,
     pub(crate) graveyard: Arc<Graveyard>,
     pub(crate) store: Arc<dyn TableStore>,
     pub(crate) tables: Arc<TableCache>,
@@ -112,7 +114,9 @@ impl Core {
         self.view.publish(state.super_version());
         let level0 = state.version.slot(Slot::L0).len() as u64;
         self.level0_tables.store(level0, Ordering::Relaxed);
-        self.backlog.set_waiting(state.immutables.len(), self.env.clock.now());
+        let waiting = state.immutables.len();
+        self.backlog.set_waiting(waiting, self.env.clock.now());
+        self.loan.need((waiting * self.settings.write_buffer_bytes) as u64);
     }
 
     pub(crate) fn new_file_number(&self) -> FileNumber {

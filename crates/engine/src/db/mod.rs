@@ -6,6 +6,7 @@ pub(crate) mod care;
 pub(crate) mod core;
 pub(crate) mod handle;
 pub(crate) mod info_log;
+pub(crate) mod loan;
 pub(crate) mod open;
 pub(crate) mod options;
 pub(crate) mod property;

@@ -54,7 +54,8 @@ pub struct Options {
     pub max_immutable_memtables: usize,
     /// Files the database may hold open; 74 to 50,000. Default: 1000.
     pub max_open_files: usize,
-    /// Cache of decompressed blocks; `None` is a private one of 8 MiB. May be shared by databases.
+    /// Cache of decompressed blocks; `None` is a private one of 8 MiB. May be shared by databases. The built-in one does with up to an
+    /// eighth less while write buffers beyond one have waited to be written.
     pub block_cache: Option<Arc<dyn Cache>>,
     /// Bytes of memory for tables as they are stored, those that are read most: a block that is not in the cache is had from
     /// there without a call to the system. What write buffers and compactions take is taken off it. On Linux, and as

@@ -9,6 +9,10 @@
 //! keeping costs memory, an eviction and a lock, and most blocks that are read once are not read again before they
 //! would be gone. Scans, too, wash nothing out that way, where LevelDB's strict LRU lets them.
 //!
+//! **Loans.** Write buffers that wait to be flushed take memory that nobody has asked for by a budget of its own. The cache does with
+//! so much less, up to an eighth: reads beside many writes find what was written last in memory, and the cache full of tables that
+//! are about to go.
+//!
 //! **Invariants.** What lies at a place is changed with its shard's lock held, and by nobody else. The note of a block
 //! at its place is what the shard's weight has of it.
 //!
@@ -32,6 +36,8 @@ const SHARD_BYTES_MIN: usize = 1 << 20;
 const SHARDS_MAX: usize = 16;
 /// For sizing tables only: about what a block of 4 KiB takes.
 const BLOCK_BYTES_USUAL: usize = 4 << 10;
+/// No more than this share is lent.
+const LENT_SHARE_MAX: u64 = 8;
 /// So many blocks in use may pass before one goes all the same: a lock is held meanwhile.
 const REPRIEVES_MAX: usize = 32;
 
@@ -45,6 +51,8 @@ pub struct BlockCache {
     shards: Box<[Shard]>,
     misses: RecentMisses,
     last_id: AtomicU64,
+    /// To all databases, what is more than a share of the capacity included.
+    lent: AtomicU64,
 }
 
 impl BlockCache {
@@ -59,7 +67,19 @@ impl BlockCache {
             shards: std::iter::repeat_with(|| Shard::new(capacity)).take(shards).collect(),
             misses: RecentMisses::new(capacity_bytes),
             last_id: AtomicU64::new(0),
+            lent: AtomicU64::new(0),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn lent(&self) -> u64 {
+        self.lent.load(Relaxed)
+    }
+
+    /// Changes what is lent. Blocks go as others come.
+    fn note_lent(&self, change: impl FnOnce(&AtomicU64) -> u64) {
+        let each = change(&self.lent) / self.shards.len().max(1) as u64;
+        self.shards.iter().for_each(|shard| shard.lend(each));
     }
 
     /// None if nothing is kept.
@@ -103,6 +123,14 @@ impl Cache for BlockCache {
         self.last_id.fetch_add(1, Relaxed) + 1
     }
 
+    fn lend(&self, bytes: u64) {
+        self.note_lent(|lent| lent.fetch_add(bytes, Relaxed) + bytes);
+    }
+
+    fn take_back(&self, bytes: u64) {
+        self.note_lent(|lent| lent.fetch_sub(bytes, Relaxed) - bytes);
+    }
+
     fn prune(&self) {
         self.shards.iter().for_each(|shard| shard.change(shard.queue.lock(), Queue::prune));
     }
@@ -120,6 +148,8 @@ impl std::fmt::Debug for BlockCache {
 
 struct Shard {
     capacity: u64,
+    /// What is left of it for blocks.
+    room: AtomicU64,
     queue: Mutex<Queue>,
     /// By the last change.
     is_full: AtomicBool,
@@ -128,16 +158,24 @@ struct Shard {
 impl Shard {
     fn new(capacity: u64) -> Self {
         let queue = Mutex::new(Rank::Leaf, Queue::default());
-        Shard { capacity, queue, is_full: AtomicBool::new(false) }
+        Shard { capacity, room: AtomicU64::new(capacity), queue, is_full: AtomicBool::new(false) }
+    }
+
+    fn lend(&self, bytes: u64) {
+        self.room.store(self.capacity - bytes.min(self.capacity / LENT_SHARE_MAX), Relaxed);
+    }
+
+    fn room(&self) -> u64 {
+        self.room.load(Relaxed)
     }
 
     fn keep(&self, shelf: &Arc<Shelf>, place: usize, block: Arc<CachedBlock>) {
-        if block.charge() <= self.capacity && place < shelf.places() {
+        if block.charge() <= self.room() && place < shelf.places() {
             let queue = self.queue.lock_soon();
             drop(queue.map(|queue| {
                 self.change(queue, |queue| {
                     queue.insert(shelf, place, block);
-                    queue.evict_down_to(self.capacity)
+                    queue.evict_down_to(self.room())
                 })
             }));
         }
@@ -146,7 +184,7 @@ impl Shard {
     /// Hands out what is to be dropped: others would wait for the lock and for whoever gives memory back at the same time.
     fn change<T>(&self, mut queue: Guard<'_, Queue>, change: impl FnOnce(&mut Queue) -> T) -> T {
         let changed = change(&mut queue);
-        self.is_full.store(queue.weight >= self.capacity / 8 * 7, Relaxed);
+        self.is_full.store(queue.weight >= self.room() / 8 * 7, Relaxed);
         changed
     }
 }

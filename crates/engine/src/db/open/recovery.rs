@@ -21,6 +21,7 @@ use crate::db::background::away::Away;
 use crate::db::background::bell::Bell;
 use crate::db::background::seat::Seat;
 use crate::db::core::Core;
+use crate::db::loan::Loan;
 use crate::db::open::files::{Files, check_logs, check_tables};
 use crate::db::open::wal_replay::{ReplaySettings, WalReplay};
 use crate::db::options::{Background, Options};
@@ -249,6 +250,7 @@ pub(crate) fn assemble(
         floor_seqno: AtomicU64::new(0),
         seed: AtomicU64::new(options.env.seed),
         memory: Pool::for_memtables_of(settings.write_buffer_bytes),
+        loan: Loan::new(Arc::clone(&settings.block_cache)),
         graveyard,
         store,
         tables: Arc::new(tables),

@@ -237,6 +237,13 @@ pub trait Cache: Send + Sync {
 
     /// Takes all blocks from their places that no reader holds.
     fn prune(&self);
+
+    /// A database that uses the cache takes so many bytes more elsewhere, for write buffers beyond one. The cache should do with so much
+    /// less, as far as it likes. Default: it does not.
+    fn lend(&self, _bytes: u64) {}
+
+    /// The database has closed, and gives back what it was lent.
+    fn take_back(&self, _bytes: u64) {}
 }
 
 #[cfg(test)]

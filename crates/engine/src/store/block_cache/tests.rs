@@ -133,9 +133,30 @@ fn charges_bound_the_whole() {
     assert_eq!(cache.total_charge(), charge as u64);
 }
 
+/// An eighth at the most, and blocks make room as others come.
+#[test]
+fn what_is_lent_is_not_there_for_blocks() {
+    let (cache, shelf) = cache_and_shelf(CAPACITY, 4 * BLOCKS);
+    let fill = |from: usize| {
+        (from..from + 2 * BLOCKS).for_each(|place| cache.keep(&shelf, place, block()));
+        cache.total_charge() / CHARGE as u64
+    };
+    assert_eq!(fill(0), BLOCKS as u64);
+    cache.lend(10 * CHARGE as u64);
+    assert_eq!(fill(BLOCKS), BLOCKS as u64 - 10);
+    cache.lend(CAPACITY as u64);
+    assert_eq!(fill(0), BLOCKS as u64 / 8 * 7);
+    cache.take_back(CAPACITY as u64);
+    assert_eq!(fill(BLOCKS), BLOCKS as u64 - 10);
+    cache.take_back(10 * CHARGE as u64);
+    assert_eq!(fill(0), BLOCKS as u64);
+}
+
 #[test]
 fn capacity_zero_keeps_nothing() {
     let (cache, shelf) = cache_and_shelf(0, 8);
+    cache.lend(100);
+    cache.take_back(100);
     cache.keep(&shelf, 1, block());
     cache.clear(&shelf);
     cache.prune();
