@@ -25,7 +25,7 @@ pub use replicas::replicas;
 pub use siltstone_s3::{Location, Profile};
 pub use stage::{Dice, Machine, Mode, Opened, Plan, Stage, key};
 pub use stalls::stalls;
-pub use trouble::brown_out;
+pub use trouble::trouble;
 pub use writes::writes;
 pub use zombies::zombies;
 

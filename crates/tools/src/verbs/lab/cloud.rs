@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use siltstone_cloud_lab::{
-    Figure, Location, Places, Plan, Profile, Wanted, brown_out, faults, merges, objects, reads,
-    replicas, scans, setups, stalls, writes, zombies,
+    Figure, Location, Places, Plan, Profile, Wanted, faults, merges, objects, reads, replicas,
+    scans, setups, stalls, trouble, writes, zombies,
 };
 
 use crate::errors::{Exit, Failure, Outcome};
@@ -29,7 +29,7 @@ pub(super) struct CloudArgs {
     /// Bytes of a value
     #[arg(long, value_name = "BYTES", default_value_t = 100)]
     value_bytes: usize,
-    /// How long the store is in trouble, in seconds
+    /// How long the store is in trouble each time, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     trouble: u64,
     /// How often paused owners wake after takeovers and collections, one seed each
@@ -62,7 +62,7 @@ enum Measure {
     Scans,
     /// Writes while merges run, here or at a worker
     Stalls,
-    /// Merges at one worker and at two
+    /// Merges at one worker, two and four
     Merges,
     /// Merges while workers, wires, the broker or the database fail
     Faults,
@@ -70,7 +70,7 @@ enum Measure {
     Zombies,
     /// Replicas that follow
     Replicas,
-    /// Writes while the store is in trouble
+    /// Writes and reads while a tenth, half and all of the store's requests fail
     Trouble,
     /// Objects by their size: whole, by ranges, on S3FS
     Objects,
@@ -79,8 +79,6 @@ enum Measure {
 }
 
 const COLUMNS: [&str; 6] = ["measurement", "what", "value", "unit", "wanted", "met"];
-/// Of requests, in trouble.
-const FAILING: f64 = 0.5;
 
 fn parse_profile(text: &str) -> Result<Profile, String> {
     Profile::named(text).ok_or_else(|| "one of zero, s3std, express".to_owned())
@@ -131,7 +129,7 @@ pub(super) fn cloud(args: &CloudArgs, context: &Context) -> Outcome {
         replicas(&plan, &mut tell)?;
     }
     if is_wanted(Measure::Trouble) {
-        brown_out(&plan, (FAILING, Duration::from_secs(args.trouble)), &mut tell)?;
+        trouble(&plan, Duration::from_secs(args.trouble), &mut tell)?;
     }
     if is_wanted(Measure::Objects) {
         objects(&plan, &places, &mut tell)?;

@@ -34,15 +34,17 @@ fn stalls_are_measured_beside_merges_here_and_elsewhere() {
 }
 
 #[test]
-fn merges_are_measured_at_one_worker_and_two() {
+fn merges_are_measured_at_one_worker_two_and_four() {
     let rows = measured("merges");
     assert!(rows.iter().all(|row| row["measurement"] == "M8"), "{rows:?}");
     assert_eq!(value(&rows, "jobs one by one"), 200.0);
     let rate = |workers: &str| value(&rows, &format!("{workers}: merged"));
-    let ratio = value(&rows, "two workers to twice one");
-    let expected = rate("two workers") / (2.0 * rate("one worker"));
-    assert!((ratio - expected).abs() < 0.01 && ratio > 0.0, "{ratio} {expected}");
-    assert_eq!(value(&rows, "two workers: jobs that came home"), 0.0);
+    for (count, workers) in [(2.0, "two workers"), (4.0, "four workers")] {
+        let ratio = value(&rows, &format!("{workers} to {count} times one"));
+        let expected = rate(workers) / (count * rate("one worker"));
+        assert!((ratio - expected).abs() < 0.01 && ratio > 0.0, "{ratio} {expected}");
+        assert_eq!(value(&rows, &format!("{workers}: jobs that came home")), 0.0);
+    }
 }
 
 #[test]
