@@ -227,7 +227,7 @@ fn told(error: impl Display) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     struct All;
@@ -296,9 +296,24 @@ mod tests {
         }
     }
 
+    pub(crate) fn remote_spec() -> remote::JobSpec {
+        to_remote(&spec(), ticket(), &All).unwrap()
+    }
+
+    pub(crate) fn job_table() -> JobTable {
+        JobTable {
+            bytes: 10,
+            span: span("a", "b"),
+            entries: 5,
+            deletions: 2,
+            smallest_seqno: SeqNo(3),
+            largest_seqno: SeqNo(9),
+        }
+    }
+
     #[test]
     fn specs_come_back_as_they_went() {
-        let there = to_remote(&spec(), ticket(), &All).unwrap();
+        let there = remote_spec();
         assert_eq!(there.inputs[0].name.as_str(), "db/s/8.ldb");
         assert_eq!(to_engine(&there).unwrap(), spec());
     }
@@ -318,24 +333,17 @@ mod tests {
         assert!(stays(&|spec| spec.layout.block_bytes = 1 << 40).contains("out of range"));
         assert!(stays(&|spec| spec.inputs[0].span.largest.truncate(3)).contains("internal key"));
         assert!(stays(&|spec| spec.snapshots.clear()).contains("snapshots"));
-        let mut there = to_remote(&spec(), ticket(), &All).unwrap();
+        let mut there = remote_spec();
         there.layout.format = 1;
         assert!(to_engine(&there).unwrap_err().contains("format 1"));
-        let mut there = to_remote(&spec(), ticket(), &All).unwrap();
+        let mut there = remote_spec();
         there.target.level = 7;
         assert!(to_engine(&there).is_err());
     }
 
     #[test]
     fn tables_come_back_as_they_went() {
-        let made = JobTable {
-            bytes: 10,
-            span: span("a", "b"),
-            entries: 5,
-            deletions: 2,
-            smallest_seqno: SeqNo(3),
-            largest_seqno: SeqNo(9),
-        };
+        let made = job_table();
         let name = ObjectName::new("db/jobs/3-5/1-1/000000.ldb").unwrap();
         assert_eq!(table(&output(name, 7, &made).unwrap()), made);
     }

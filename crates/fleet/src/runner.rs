@@ -120,14 +120,21 @@ impl<'a> Watch<'a> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of the table that is on its way, if its outcome is known, and sends the next one. `wait` says how it comes to be.
+    /// Tells of the table that is on its way, if its outcome is known, and sends the next one. `wait` says how it comes to be. Once
+    /// that has failed nothing is sent any more: nobody would hear of it.
     fn settle(&self, wait: impl FnOnce(&Sent) -> Option<Result<u32>>) -> Result<()> {
         let mut told = self.told();
-        if told.complete.is_empty() {
-            return Ok(());
-        }
-        let sent = told.on_its_way.get_or_insert_with(|| self.desk.send_output());
-        let Some(outcome) = wait(sent) else { return Ok(()) };
+        told.failed.clone().map_or(Ok(()), Err)?;
+        self.go_on(&mut told, wait).inspect_err(|error| told.failed = Some(error.clone()))
+    }
+
+    fn go_on(
+        &self,
+        told: &mut Told,
+        wait: impl FnOnce(&Sent) -> Option<Result<u32>>,
+    ) -> Result<()> {
+        self.send_next(told)?;
+        let Some(outcome) = told.on_its_way.as_ref().and_then(wait) else { return Ok(()) };
         told.on_its_way = None;
         let Some((ordinal, table)) = told.complete.pop_front() else { return Ok(()) };
         let output = convert::output(self.desk.output_name(ordinal), outcome?, &table);
@@ -135,9 +142,14 @@ impl<'a> Watch<'a> {
         let output = output.map_err(Error::invalid_argument)?;
         told.outputs.push(output.clone());
         let costs = Costs { bytes_written: table.bytes, ..self.desk.costs() };
-        let heard = self.context.finished(output, costs);
-        heard.map_err(|failure| Error::new(ErrorKind::Closed, failure.message))?;
-        if !told.complete.is_empty() {
+        self.context.finished(output, costs).map_err(not_wanted)?;
+        self.send_next(told)
+    }
+
+    /// Has the next complete table on its way, if there is one and the job is wanted yet.
+    fn send_next(&self, told: &mut Told) -> Result<()> {
+        if told.on_its_way.is_none() && !told.complete.is_empty() {
+            self.context.check().map_err(not_wanted)?;
             told.on_its_way = Some(self.desk.send_output());
         }
         Ok(())
@@ -153,7 +165,7 @@ impl<'a> Watch<'a> {
 
     /// All outputs; an error if one of them has not come to the bucket, or the job ended because of one.
     fn end(self) -> (Vec<OutputTable>, Result<()>) {
-        let failed = self.told().failed.take();
+        let failed = self.told().failed.clone();
         let settled = failed.map_or_else(|| self.settle_all_but(0), Err);
         let told = self.told.into_inner().unwrap_or_else(PoisonError::into_inner);
         (told.outputs, settled)
@@ -168,12 +180,12 @@ impl JobWatch for Watch<'_> {
     }
 
     fn goes_on(&self) -> bool {
-        if let Err(error) = self.settle(Sent::poll) {
-            self.told().failed = Some(error);
-            return false;
-        }
-        self.context.check().is_ok()
+        self.settle(Sent::poll).is_ok() && self.context.check().is_ok()
     }
+}
+
+fn not_wanted(failure: JobFailure) -> Error {
+    Error::new(ErrorKind::Closed, failure.message)
 }
 
 /// What the broker is told.
@@ -187,4 +199,62 @@ fn failure(error: &Error) -> JobFailure {
         _ => FailureCode::Internal,
     };
     JobFailure::new(code, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use siltstone::Site;
+    use siltstone_cloud::{Call, MemoryBucket, Purpose};
+    use siltstone_remote::{Assignment, Attempt, Leash, Priority};
+
+    use super::*;
+
+    /// A job of three tables that are complete, of which none was told of, and what its watch does with them. Returns how many
+    /// are in the bucket then.
+    fn put(watch_over: impl FnOnce(&Watch<'_>, &Leash)) -> usize {
+        let bucket: Arc<dyn Bucket> = Arc::new(MemoryBucket::default());
+        let spec = convert::tests::remote_spec();
+        let job = convert::to_engine(&spec).unwrap();
+        let attempt = Attempt::new(1, 1);
+        let desk = Desk::new((&bucket, None), (&spec, &job), (attempt, false));
+        let leash = Arc::new(Leash::default());
+        let (priority, resumed) = (Priority::default(), Vec::new());
+        let assignment =
+            Assignment { attempt, spec: Arc::new(spec), priority, resumed, storage: None };
+        let (held, heard) = (Arc::clone(&leash), AtomicUsize::new(0));
+        let told = move |_, outputs: Vec<OutputTable>, _| {
+            held.heard(heard.fetch_add(outputs.len(), Ordering::Relaxed) + outputs.len());
+        };
+        let context = RunContext::new(assignment, Arc::clone(&leash), told);
+        let watch = Watch::new(&context, &desk);
+        for ordinal in 0..3 {
+            let mut draft = desk.create(ordinal).unwrap();
+            draft.append(b"a table", Site::TableAppend).unwrap();
+            draft.sync(Site::TableSync).unwrap();
+            watch.told().complete.push_back((ordinal, convert::tests::job_table()));
+        }
+        watch_over(&watch, &leash);
+        drop(watch.end());
+        bucket.list("", "", Call::new(Purpose::Tool)).unwrap().len()
+    }
+
+    #[test]
+    fn what_is_complete_is_put_in_the_end() {
+        assert_eq!(put(|_, _| {}), 3);
+        assert_eq!(put(|watch, _| assert!(watch.goes_on())), 3);
+    }
+
+    #[test]
+    fn once_a_job_is_not_wanted_nothing_more_is_put() {
+        assert_eq!(put(|_, leash| leash.cancel()), 0);
+        let put = put(|watch, leash| {
+            assert!(watch.goes_on());
+            leash.cancel();
+            assert!(watch.settle(Sent::poll).is_err() && !watch.goes_on());
+        });
+        // That of which it was told, and one that was on its way.
+        assert_eq!(put, 2);
+    }
 }

@@ -1,14 +1,18 @@
 //! A database with much to merge, and what it holds. Its level 1 lies over all of its level 2: what goes down from there are
 //! jobs that may run side by side.
 
+use std::ops::RangeInclusive;
+
 use siltstone::Result;
 use siltstone_cloud::LocalCopies;
 
 use super::wait_for_bucket;
 use crate::stage::{Dice, Extras, Mode, Plan, Sizes, Stage, key};
 
-/// Tables of level 2.
-const TABLES: u64 = 64;
+/// Tables of level 2: so many or more, ..
+const TABLES: RangeInclusive<u64> = 64..=256;
+/// .. of this size where there is enough for them: with many jobs it does not matter that some workers have none at the end.
+const TABLE_BYTES_USUAL: u64 = 512 << 10;
 
 /// How much lies above.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +32,8 @@ struct Layer {
 
 /// Level 1 holds one table, and all else must go to level 2, which holds whatever comes.
 pub(crate) fn deep(plan: &Plan) -> Sizes {
-    let table = (plan.bytes() / TABLES).clamp(16 << 10, 16 << 20);
+    let tables = (plan.bytes() / TABLE_BYTES_USUAL).clamp(*TABLES.start(), *TABLES.end());
+    let table = (plan.bytes() / tables).clamp(16 << 10, 16 << 20);
     Sizes { write_buffer: table, table, level1: table, growth: 1_000 }
 }
 

@@ -13,6 +13,7 @@ use siltstone_s3::Options as BucketOptions;
 
 use super::{NO_MOUNT, Places, mount};
 use crate::figure::{Figure, Unit, Wanted, median};
+use crate::processors;
 use crate::stage::{Dice, Machine, Plan, Stage, engine, wrong};
 
 /// From 4 KiB to 64 MiB, each four times the one before.
@@ -123,9 +124,10 @@ impl Objects {
         Ok((time, tables))
     }
 
-    /// Medians of getting all of each, and of the range that a get wants. By turns: where a store takes no time, threads that
-    /// wake each other take half as long on one processor as on two, for as long as they happen to stay there.
+    /// Medians of getting all of each, and of the range that a get wants. By turns, and on one processor: where a store takes no
+    /// time, threads that wake each other take half as long there as on two, and each way's stay where they happen to be.
     fn time_gets(&self, stage: &Stage, tables: &[TableObject]) -> Result<[f64; 2]> {
+        let _kept = processors::keep_on(0);
         // Ways of their own: where times are drawn by seed, both draw the same.
         let (whole, ranges) = (stage.machine("whole")?, stage.machine("ranges")?);
         let (begin, mut times) = (Instant::now(), [Vec::new(), Vec::new()]);

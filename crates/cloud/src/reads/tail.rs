@@ -17,8 +17,8 @@ pub(super) const TAIL_BYTES_KEPT: u64 = 64 << 10;
 
 /// Shares of a table are kept in such parts.
 const WHOLE: u64 = 1 << 20;
-/// As long as none was seen: small values, with filters. A second request takes longer than half a mebibyte.
-const SHARE_USUAL: u64 = WHOLE / 32;
+/// As long as none was seen: values of a hundred bytes, with filters. A second request takes longer than half a mebibyte.
+const SHARE_USUAL: u64 = WHOLE * 3 / 128;
 /// No table's share counts as more: a footer that is damaged may point anywhere.
 const SHARE_MAX: u64 = WHOLE / 4;
 
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn tables_alike_are_opened_with_one_get_once_one_was_seen() {
         let share = TailShare::default();
-        assert_eq!(share.guess(64 << 20), (2 << 20) + (1 << 17), "as usual");
+        assert_eq!(share.guess(64 << 20), (1 << 20) + (608 << 10), "as usual");
         assert_eq!(share.guess(1 << 20), TAIL_BYTES_MIN);
         assert_eq!(share.guess(1000), 1000);
         for _ in 0..10_000 {

@@ -36,8 +36,8 @@ fn opening_takes_one_get_and_none_once_it_is_cached() {
     };
     let remote = open();
     let table = remote.open(&object, Purpose::Scan).unwrap();
-    // A thirty-second of it, and some.
-    assert_eq!(bucket.take(), [(range(10 * MIB - 6 * EXTENT, 10 * MIB), Purpose::Scan)]);
+    // A fortieth of it.
+    assert_eq!(bucket.take(), [(range(10 * MIB - 4 * EXTENT, 10 * MIB), Purpose::Scan)]);
     check(&*table, &body, 10 * MIB - 64 * KIB, 64 * KIB, Access::Open);
     check(&*table, &body, 10 * MIB - 48, 100, Access::Open);
     check(&*table, &body, 10 * MIB, 10, Access::Get);
@@ -117,7 +117,7 @@ fn a_longer_tail_is_learnt() {
     // Twice as far as was asked for.
     let start = 20 * MIB - 1800 * KIB;
     assert_eq!(gets.len(), 2);
-    assert_eq!(gets[1], (range(start, 20 * MIB - 680 * KIB), Purpose::Get));
+    assert_eq!(gets[1], (range(start, 20 * MIB - 510 * KIB), Purpose::Get));
     for object in &objects[1..] {
         let gets = open(object);
         assert_eq!(gets.len(), 1, "{gets:?}");
@@ -426,7 +426,7 @@ fn a_table_is_warm_before_it_is_shown() {
     assert_eq!(bucket.take(), [], "it is warm");
     let cache = remote.cache().unwrap();
     cache.settle();
-    assert_eq!(cache.cached_bytes(&object), (9 << 20) + (704 << 10));
+    assert_eq!(cache.cached_bytes(&object), (9 << 20) + (512 << 10));
 }
 
 /// Who has just written a table need not get its end back.
