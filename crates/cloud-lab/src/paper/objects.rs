@@ -27,7 +27,7 @@ const COUNT: RangeInclusive<u64> = 3..=20;
 /// A range of a small object takes what all of it takes: two such times are not the same for that.
 const AS_FAST: f64 = 0.95;
 /// Gets of each way for a median, unless they take longer: then each object once.
-const GETS: usize = 500;
+const GETS: usize = 5_000;
 const GETS_WITHIN: Duration = Duration::from_millis(500);
 /// No time at all would be divided by.
 const SECONDS_MIN: f64 = 1e-9;
