@@ -36,6 +36,8 @@ use crate::version::table_meta::TableMeta;
 
 /// For so long others wait for one that waits. Where all who could run it are busy or gone, they wait together, and come home together.
 const WAITS_ALONE: Duration = Duration::from_secs(1);
+/// For so many that run another may wait.
+const RUN_PER_WAITING: usize = 2;
 
 /// The jobs that are away.
 #[derive(Default)]
@@ -78,12 +80,17 @@ impl Away {
         self.jobs.len()
     }
 
-    /// Whether one from below level 0 has nobody yet who runs it, and has not waited for long.
-    pub(crate) fn has_one_that_waits(&self, now: Duration) -> bool {
-        let is_new = |away: &AwayJob| now.saturating_sub(away.begun.at) < WAITS_ALONE;
-        let waits =
-            |away: &AwayJob| away.runs_since.is_none() && is_new(away) && away.outcome.is_none();
-        self.jobs.iter().any(|away| waits(away) && !is_of_level0(&away.job))
+    /// Whether as many from below level 0 as there should be have nobody yet who runs them, and have not waited for long: one, and
+    /// one more for each few that run. Several workers end at nearly the same time, and to hand a job over takes a request.
+    pub(crate) fn enough_wait(&self, now: Duration) -> bool {
+        let (mut run, mut wait) = (0, 0);
+        let is_out = |away: &&AwayJob| away.outcome.is_none() && !is_of_level0(&away.job);
+        for away in self.jobs.iter().filter(is_out) {
+            run += usize::from(away.runs_since.is_some());
+            let is_new = now.saturating_sub(away.begun.at) < WAITS_ALONE;
+            wait += usize::from(away.runs_since.is_none() && is_new);
+        }
+        are_enough(wait, run)
     }
 
     /// Takes out a job that is back, for a lane.
@@ -117,6 +124,10 @@ impl Away {
     fn find(&mut self, id: u64) -> Option<&mut AwayJob> {
         self.jobs.iter_mut().find(|away| away.job.id == id)
     }
+}
+
+fn are_enough(wait: usize, run: usize) -> bool {
+    wait > run / RUN_PER_WAITING
 }
 
 impl AwayJob {
@@ -374,5 +385,17 @@ impl Core {
             return Err(Error::corruption(message).in_file(table.path()));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_run_the_more_wait() {
+        for (run, most) in [(0, 1), (1, 1), (2, 2), (3, 2), (4, 3)] {
+            assert!(are_enough(most, run) && !are_enough(most - 1, run), "{run}");
+        }
     }
 }

@@ -126,7 +126,7 @@ impl Core {
         let waits = |job: &Job, state: &State| {
             let now = self.env.clock.now();
             let rests = is_near_level0(job) && state.away.rest.lasts(now);
-            state.away.has_one_that_waits(now) && !is_of_level0(job) && !rests
+            state.away.enough_wait(now) && !is_of_level0(job) && !rests
         };
         if let Accepted::Merge(job) = &accepted
             && waits_its_turn
