@@ -81,8 +81,9 @@ impl Away {
     }
 
     /// Whether as many from below level 0 as there should be have nobody yet who runs them, and have not waited for long: one, and
-    /// one more for each few that run. Several workers end at nearly the same time, and to hand a job over takes a request.
-    pub(crate) fn enough_wait(&self, now: Duration) -> bool {
+    /// while level 0 wants no merge one more for each few that run. Several workers end at nearly the same time, and to hand a job
+    /// over takes a request.
+    pub(crate) fn enough_wait(&self, now: Duration, wants_level0: bool) -> bool {
         let (mut run, mut wait) = (0, 0);
         let is_out = |away: &&AwayJob| away.outcome.is_none() && !is_of_level0(&away.job);
         for away in self.jobs.iter().filter(is_out) {
@@ -90,7 +91,7 @@ impl Away {
             let is_new = now.saturating_sub(away.begun.at) < WAITS_ALONE;
             wait += usize::from(away.runs_since.is_none() && is_new);
         }
-        are_enough(wait, run)
+        are_enough(wait, if wants_level0 { 0 } else { run })
     }
 
     /// Takes out a job that is back, for a lane.

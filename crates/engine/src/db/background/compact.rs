@@ -126,7 +126,9 @@ impl Core {
         let waits = |job: &Job, state: &State| {
             let now = self.env.clock.now();
             let rests = is_near_level0(job) && state.away.rest.lasts(now);
-            state.away.enough_wait(now) && !is_of_level0(job) && !rests
+            let level0 = self.level0_tables.load(Ordering::Relaxed) as usize;
+            let wants_level0 = level0 >= self.settings.level0.compact;
+            state.away.enough_wait(now, wants_level0) && !is_of_level0(job) && !rests
         };
         if let Accepted::Merge(job) = &accepted
             && waits_its_turn
