@@ -125,10 +125,10 @@ impl<'a> Watch<'a> {
     fn settle(&self, wait: impl FnOnce(&Sent) -> Option<Result<u32>>) -> Result<()> {
         let mut told = self.told();
         told.failed.clone().map_or(Ok(()), Err)?;
-        self.go_on(&mut told, wait).inspect_err(|error| told.failed = Some(error.clone()))
+        self.tell_of_one(&mut told, wait).inspect_err(|error| told.failed = Some(error.clone()))
     }
 
-    fn go_on(
+    fn tell_of_one(
         &self,
         told: &mut Told,
         wait: impl FnOnce(&Sent) -> Option<Result<u32>>,

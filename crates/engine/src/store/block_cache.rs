@@ -76,9 +76,9 @@ impl BlockCache {
         self.lent.load(Relaxed)
     }
 
-    /// Changes what is lent. Blocks go as others come.
-    fn note_lent(&self, change: impl FnOnce(&AtomicU64) -> u64) {
-        let each = change(&self.lent) / self.shards.len().max(1) as u64;
+    /// Takes what is lent off all shards alike. Blocks go as others come.
+    fn share_out_loans(&self) {
+        let each = self.lent.load(Relaxed) / self.shards.len().max(1) as u64;
         self.shards.iter().for_each(|shard| shard.lend(each));
     }
 
@@ -124,11 +124,13 @@ impl Cache for BlockCache {
     }
 
     fn lend(&self, bytes: u64) {
-        self.note_lent(|lent| lent.fetch_add(bytes, Relaxed) + bytes);
+        self.lent.fetch_add(bytes, Relaxed);
+        self.share_out_loans();
     }
 
     fn take_back(&self, bytes: u64) {
-        self.note_lent(|lent| lent.fetch_sub(bytes, Relaxed) - bytes);
+        self.lent.fetch_sub(bytes, Relaxed);
+        self.share_out_loans();
     }
 
     fn prune(&self) {
