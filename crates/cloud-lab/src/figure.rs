@@ -1,5 +1,7 @@
 //! A figure, and what was wanted of it.
 
+use std::time::Duration;
+
 /// One measured number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
@@ -77,6 +79,10 @@ impl Figure {
             None => true,
         }
     }
+}
+
+pub(crate) fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
 }
 
 /// The middle one of several runs.

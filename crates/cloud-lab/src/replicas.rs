@@ -53,7 +53,7 @@ pub fn replicas(plan: &Plan, tell: &mut dyn FnMut(Figure)) -> Result<()> {
     ];
     for (name, way) in ways {
         let followed = follow(plan, way, VERSIONS)?;
-        report(name, &followed, wanted(plan, way), tell);
+        report(name, &followed, tell);
     }
     let (requests, dollars) = idle_hour(plan, HURRY)?;
     let what = "nothing is written: requests of an hour";
@@ -74,29 +74,10 @@ struct Followed {
     dollars_per_hour: f64,
 }
 
-/// How far somebody who is told may be behind, at the median and at p99. Of a single request p99 is the store's: where that is
-/// later, only who asks several times at once can be in time.
-fn wanted(plan: &Plan, way: Way) -> [Option<Wanted>; 2] {
-    let in_time = Wanted::AtMost(PUSHED_WITHIN_MICROS);
-    let [_, slow] = plan.profile.get;
-    match way {
-        Way::Looks(_) => [None; 2],
-        Way::IsTold { asks: 1 } if slow.as_micros() as f64 > PUSHED_WITHIN_MICROS => {
-            [Some(in_time), None]
-        }
-        Way::IsTold { .. } => [Some(in_time); 2],
-    }
-}
-
-fn report(
-    name: &str,
-    followed: &Followed,
-    wanted: [Option<Wanted>; 2],
-    tell: &mut dyn FnMut(Figure),
-) {
+fn report(name: &str, followed: &Followed, tell: &mut dyn FnMut(Figure)) {
     let what = |figure: &str| format!("{name}: {figure}");
     let is_told = !followed.news.is_empty();
-    for ((share, shown), wanted) in [(0.5, "p50"), (0.99, "p99")].into_iter().zip(wanted) {
+    for (share, shown) in [(0.5, "p50"), (0.99, "p99")] {
         if is_told {
             let news = quantile(&followed.news, share);
             let what = what(&format!("news takes, {shown}"));
@@ -104,7 +85,7 @@ fn report(
         }
         let lag = quantile(&followed.lags, share);
         let lag = Figure::new("M13", what(&format!("behind, {shown}")), lag, Unit::Micros);
-        tell(Figure { wanted, ..lag });
+        tell(if is_told { lag.wanted(Wanted::AtMost(PUSHED_WITHIN_MICROS)) } else { lag });
     }
     let requests = followed.requests_per_version;
     tell(Figure::new("M13", what("requests for each version"), requests, Unit::Count));
@@ -289,8 +270,6 @@ impl Clock for Hurried {
 
 #[cfg(test)]
 mod tests {
-    use siltstone_s3::Profile;
-
     use super::*;
     use crate::stage::small;
 
@@ -313,29 +292,13 @@ mod tests {
         check(&followed, 3);
         assert!(!followed.news.is_empty(), "the broker passes on what is announced");
         let mut figures = Vec::new();
-        let wanted = wanted(&plan, Way::IsTold { asks: 1 });
-        report("is told", &followed, wanted, &mut |figure| figures.push(figure));
+        report("is told", &followed, &mut |figure| figures.push(figure));
         let wanted: Vec<&str> = figures
             .iter()
             .filter(|figure| figure.wanted.is_some())
             .map(|figure| figure.what.as_str())
             .collect();
         assert_eq!(wanted, ["is told: behind, p50", "is told: behind, p99"]);
-    }
-
-    #[test]
-    fn who_asks_once_is_as_late_as_the_store_at_its_worst() {
-        let plan = small("wanted");
-        let on = |profile| Plan { profile, ..plan.clone() };
-        let [once, four] = [1, 4].map(|asks| Way::IsTold { asks });
-        let is_wanted = |plan: &Plan, way| wanted(plan, way).map(|wanted| wanted.is_some());
-        assert_eq!(is_wanted(&on(Profile::S3_STANDARD), once), [true, false]);
-        for (profile, way) in
-            [(Profile::S3_STANDARD, four), (Profile::EXPRESS, once), (Profile::ZERO, once)]
-        {
-            assert_eq!(is_wanted(&on(profile), way), [true, true]);
-        }
-        assert_eq!(is_wanted(&plan, Way::Looks(Following::default())), [false, false]);
     }
 
     fn check(followed: &Followed, versions: usize) {

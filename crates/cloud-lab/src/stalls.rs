@@ -10,7 +10,7 @@ use siltstone::Result;
 use siltstone_cloud::LocalCopies;
 
 use crate::crew::{Client, Crew, Workers};
-use crate::figure::{Figure, Unit, Wanted, median};
+use crate::figure::{Figure, Unit, Wanted, median, micros};
 use crate::processors;
 use crate::stage::{Dice, Extras, Machine, Mode, Opened, Plan, Sizes, Stage, key};
 use timeline::{Merges, Timeline};
@@ -235,10 +235,6 @@ fn compare(pace: Pace, [local, worker]: [&[Outcome]; 2], tell: &mut dyn FnMut(Fi
     // Flat out local's is what a put takes by itself: no worker can shorten that.
     let most = if matches!(pace, Pace::FlatOut) { 1.0 } else { 0.7 };
     tell(if tells_of_workers { figure.wanted(Wanted::AtMost(most)) } else { figure });
-}
-
-fn micros(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use siltstone::{Db, ErrorKind, Result};
 use siltstone_cloud::LocalCopies;
 use siltstone_s3::{BrownOut, Faults};
 
-use crate::figure::{Figure, Unit, Wanted};
+use crate::figure::{Figure, Unit, Wanted, micros};
 use crate::stage::{Dice, Mode, Opened, Plan, Stage, key, wrong};
 
 /// Shares of all requests that fail.
@@ -183,10 +183,6 @@ fn recover(db: &Opened, plan: &Plan, name: &str, tell: &mut dyn FnMut(Figure)) -
     let figure = Figure::new("M11", what, after.answered as f64, Unit::Count);
     tell(figure.wanted(Wanted::AtLeast(GETS_AFTERWARDS as f64)));
     Ok(())
-}
-
-fn micros(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
 }
 
 #[cfg(test)]
