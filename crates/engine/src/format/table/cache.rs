@@ -239,7 +239,7 @@ pub trait Cache: Send + Sync {
     fn prune(&self);
 
     /// A database that uses the cache takes so many bytes more elsewhere, for write buffers beyond one. The cache should do with so much
-    /// less, as far as it likes. Default: it does not.
+    /// less, as far as it likes. Called with a lock of the database held: must not block, nor read from it. Default: it does not.
     fn lend(&self, _bytes: u64) {}
 
     /// The database has closed, and gives back what it was lent.
