@@ -19,6 +19,7 @@ use siltstone_remote::{
     BrokerConfig, BrokerPlace, ClientConfig, DbId, JobFailure, JobResult, JobRunner, JobView,
     OutputTable, Patience, Policy, RemoteClient, RunContext, VersionWatch, WorkerConfig, WorkerId,
 };
+use siltstone_s3::Snapshot;
 use tokio::runtime::Runtime;
 
 use crate::processors;
@@ -140,6 +141,11 @@ impl Crew {
     /// All that were submitted so far.
     pub(crate) fn jobs(&self) -> &Jobs {
         &self.jobs
+    }
+
+    /// What the workers that came with it have asked the bucket for.
+    pub(crate) fn meters(&self) -> Vec<Snapshot> {
+        self.workers.iter().map(|(_, machine)| machine.bucket.meter()).collect()
     }
 
     /// Jobs as the broker has them now.

@@ -28,6 +28,8 @@ pub enum Unit {
     Ratio,
     /// Requests, or other things that are counted; on average, where something is said to be.
     Count,
+    /// Bytes; on average, where something is said to be.
+    Bytes,
     /// Dollars.
     Dollars,
     /// Of contents: to be the same as another.
@@ -42,6 +44,7 @@ impl Unit {
             Unit::MegabytesPerSecond => "MB/s",
             Unit::Ratio => "ratio",
             Unit::Count => "count",
+            Unit::Bytes => "bytes",
             Unit::Dollars => "$",
             Unit::Checksum => "sum",
         }

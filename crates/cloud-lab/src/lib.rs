@@ -13,6 +13,7 @@ mod replicas;
 mod stage;
 mod stalls;
 mod trouble;
+mod usage;
 mod writes;
 mod zombies;
 

@@ -1,4 +1,4 @@
-//! M8: how fast workers merge, one, two and four of them, and how soon one begins with a job.
+//! M8: how fast workers merge, one, two and four of them, and how soon one begins with a job. M5: what they ask the bucket for.
 
 pub(crate) mod backlog;
 
@@ -11,6 +11,7 @@ use crate::crew::{Client, Crew, Workers};
 use crate::figure::{Figure, Unit, Wanted, median, quantile};
 use crate::processors;
 use crate::stage::{Extras, Mode, Opened, Plan, Sizes, Stage, key, wrong};
+use crate::usage::Usage;
 use backlog::{Backlog, deep};
 
 /// Jobs one after the other, none of which waits for another.
@@ -64,6 +65,7 @@ fn report(name: &str, rate: f64, outcomes: &[Outcome], tell: &mut dyn FnMut(Figu
         tell(Figure::new("M8", what("jobs"), outcome.jobs as f64, Unit::Count));
         let home = outcome.came_home as f64;
         tell(Figure::new("M8", what("jobs that came home"), home, Unit::Count));
+        outcome.usage.tell(&format!("job of {name}"), outcome.jobs as u64, tell);
     }
 }
 
@@ -116,6 +118,8 @@ struct Outcome {
     megabytes_per_second: f64,
     jobs: usize,
     came_home: u64,
+    /// The workers'.
+    usage: Usage,
 }
 
 /// Has so many workers merge the backlog, on another machine than the one that has left it.
@@ -134,9 +138,9 @@ fn work_off(backlog: &Stage, count: usize) -> Result<Outcome> {
     let since = jobs.since().ok_or_else(|| wrong("there are too few entries to merge any"))?;
     let megabytes_per_second = jobs.bytes() as f64 / 1e6 / (end - since).as_secs_f64();
     let came_home = db.metrics().merges_come_home;
-    let jobs = jobs.done();
+    let (jobs, usage) = (jobs.done(), Usage::of(&crew.meters()));
     db.close()?;
-    Ok(Outcome { megabytes_per_second, jobs, came_home })
+    Ok(Outcome { megabytes_per_second, jobs, came_home, usage })
 }
 
 #[cfg(test)]

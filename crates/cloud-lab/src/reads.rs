@@ -1,6 +1,8 @@
 //! M5 to M7: what reads take on a machine that has nothing of the database but what it reads, and what the bucket is
 //! asked for them.
 
+mod after;
+
 use std::time::{Duration, Instant};
 
 use siltstone::Result;
@@ -9,13 +11,14 @@ use siltstone_s3::{Snapshot, Verb};
 
 use crate::figure::{Figure, Unit, Wanted, median, quantiles};
 use crate::stage::{Dice, Machine, Mode, Opened, Plan, Stage, key};
+use crate::usage::Usage;
 
 const GETS: u64 = 200;
 const PROBES: u64 = 100;
 const SCANS: u64 = 50;
 const IDLE: Duration = Duration::from_secs(3);
 
-/// Gets of one key each: cold, when nothing is here, and again.
+/// Gets of one key each: cold, when nothing is here, and again; and before and after merges.
 ///
 /// # Errors
 ///
@@ -44,6 +47,7 @@ pub fn reads(plan: &Plan, tell: &mut dyn FnMut(Figure)) -> Result<()> {
     let per_get = gets(&after, &before) / GETS as f64;
     let figure = Figure::new("M5", "cold get: GETs", per_get, Unit::Count);
     tell(figure.wanted(Wanted::AtMost(1.05)));
+    Usage::between(&before, &after).tell("cold get", GETS, tell);
     let [p50, p99, _] = quantiles(&cold);
     tell(Figure::new("M6", "cold get: p50", p50, Unit::Micros));
     let ratio = Figure::new("M6", "cold get: p50 to one GET", p50 / injected.max(1.0), Unit::Ratio);
@@ -62,7 +66,8 @@ pub fn reads(plan: &Plan, tell: &mut dyn FnMut(Figure)) -> Result<()> {
     let idle = machine.bucket.meter().requests() - last.requests();
     let figure = Figure::new("M5", "idle for 3 s: requests", idle as f64, Unit::Count);
     tell(figure.wanted(Wanted::AtMost(0.0)));
-    db.close()
+    db.close()?;
+    after::after_merges(&stage, tell)
 }
 
 /// Scans from any key on: of ten entries, a thousand, and all.
@@ -84,7 +89,9 @@ pub fn scans(plan: &Plan, tell: &mut dyn FnMut(Figure)) -> Result<()> {
         }
         let took = begin.elapsed().as_secs_f64();
         let name = if len == plan.records { "all".to_owned() } else { len.to_string() };
-        let asked = gets(&machine.bucket.meter(), &before) / scans as f64;
+        let now = machine.bucket.meter();
+        Usage::between(&before, &now).tell(&format!("scan of {name}"), scans, tell);
+        let asked = gets(&now, &before) / scans as f64;
         let figure = Figure::new("M7", format!("scan of {name}: GETs"), asked, Unit::Count);
         let levels = db.levels().iter().filter(|level| !level.tables.is_empty()).count();
         tell(if len == 10 { figure.wanted(Wanted::AtMost(2.0 * levels as f64)) } else { figure });

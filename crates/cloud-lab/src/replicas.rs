@@ -10,7 +10,9 @@ use siltstone_cloud::{Announce, Following, Home, LocalCopies, Replica, ReplicaOp
 
 use crate::crew::{Crew, Workers};
 use crate::figure::{Figure, Unit, Wanted, quantile};
-use crate::stage::{Dice, Extras, Machine, Mode, Opened, Plan, Stage, engine, key, wrong};
+use crate::stage::{
+    CACHE_BYTES, Dice, Extras, Machine, Mode, Opened, Plan, Stage, engine, key, wrong,
+};
 
 /// New versions, so far apart on average.
 const VERSIONS: u64 = 40;
@@ -221,7 +223,7 @@ fn wait_until(what_if_not: &str, mut holds: impl FnMut() -> Result<bool>) -> Res
 
 fn replica(machine: &Machine, home: &Home, following: Following, asks: usize) -> Result<Replica> {
     let options = engine(None);
-    let reads = machine.reads(&options)?;
+    let reads = machine.reads(&options, Some(CACHE_BYTES))?;
     let replica = ReplicaOptions::default().with_reads(reads).with_requests_at_once(asks);
     Replica::follow(home, options, replica, following)
 }

@@ -2,6 +2,7 @@
 //! mode. Programs that measure other engines stage theirs here, too, so that all meet the same store. Where somebody names a
 //! bucket of a server, a stage may lie there instead.
 
+mod machine;
 mod server;
 
 use std::fs;
@@ -11,18 +12,13 @@ use std::time::Duration;
 
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
-use siltstone::{
-    BlockCache, Cache, Db, Env, Error, ErrorKind, EventListener, Options, Result, TableStore,
-};
-use siltstone_cloud::{
-    Announce, CacheOptions, CloudDb, CloudOptions, ExtentCache, Home, LocalCopies, LogArchive,
-    Prepare, RemoteOptions, Root, sized_for_buckets,
-};
+use siltstone::{Env, Error, ErrorKind, EventListener, Result, TableStore};
+use siltstone_cloud::{Announce, Home, LogArchive, Prepare, Root};
 use siltstone_s3::{Faults, Location, Options as BucketOptions, Profile, S3Bucket, SlowStore};
 
+pub(crate) use machine::{CACHE_BYTES, Near, engine};
+pub use machine::{Machine, Opened};
 use server::Server;
-
-const CACHE_BYTES: u64 = 4 << 30;
 
 /// What is measured, and on what.
 #[derive(Clone, Debug)]
@@ -134,14 +130,6 @@ enum Store {
     Server(Server),
 }
 
-/// A machine: a folder, and its way to the store. The folder goes with it.
-pub struct Machine {
-    pub(crate) bucket: Arc<S3Bucket>,
-    pub(crate) home: Home,
-    pub(crate) folder: PathBuf,
-    block_bytes: usize,
-}
-
 impl Stage {
     /// An empty store.
     pub fn new(plan: &Plan) -> Self {
@@ -224,73 +212,7 @@ impl Stage {
         let folder =
             self.plan.folder.join(format!("siltstone-lab-cloud-{name}-{}", std::process::id()));
         remove(&folder);
-        Ok(Machine { bucket, home, folder, block_bytes: Options::default().block_size })
-    }
-}
-
-impl Machine {
-    /// The same, whose databases end a block of a table when it has so many bytes.
-    #[must_use]
-    pub fn with_blocks_of(mut self, block_bytes: usize) -> Self {
-        self.block_bytes = block_bytes;
-        self
-    }
-
-    /// Opens the database; [`Mode::Local`] knows no bucket.
-    ///
-    /// # Errors
-    ///
-    /// Whatever a database meets.
-    pub fn open(&self, mode: Mode, local: LocalCopies) -> Result<Opened> {
-        self.open_with(mode, local, Extras::default())
-    }
-
-    /// Opens a database that keeps up to so many bytes of blocks in memory, and nothing of what it reads on a disk.
-    ///
-    /// # Errors
-    ///
-    /// Whatever a database meets.
-    pub fn open_in_memory(&self, mode: Mode, block_bytes: usize) -> Result<Opened> {
-        let block_cache = Some(Arc::new(BlockCache::new(block_bytes)) as Arc<dyn Cache>);
-        let options = Options { block_cache, block_size: self.block_bytes, ..engine(None) };
-        let threads = Some(Arc::clone(&options.env.threads));
-        let reads = RemoteOptions { threads, ..RemoteOptions::default() };
-        let cloud = CloudOptions::default().with_log(mode.log()).with_local(LocalCopies::UpTo(0));
-        CloudDb::open(&self.home, &self.folder, options, cloud.with_reads(reads)).map(Opened::There)
-    }
-
-    pub(crate) fn open_with(
-        &self,
-        mode: Mode,
-        local: LocalCopies,
-        extras: Extras,
-    ) -> Result<Opened> {
-        let listeners = extras.listener.into_iter().collect();
-        let table_store = extras.table_store;
-        let block_size = self.block_bytes;
-        let options = Options { listeners, table_store, block_size, ..engine(extras.sizes) };
-        if mode == Mode::Local {
-            return Db::open(&self.folder, options).map(Opened::Here);
-        }
-        let reads = self.reads(&options)?;
-        let cloud = CloudOptions::default().with_log(mode.log()).with_local(local);
-        let mut cloud = cloud.with_reads(reads);
-        (cloud.prepare, cloud.announce) = (extras.prepare, extras.announce);
-        CloudDb::open(&self.home, &self.folder, options, cloud).map(Opened::There)
-    }
-
-    /// With a cache that holds all, beside the folder.
-    pub(crate) fn reads(&self, options: &Options) -> Result<RemoteOptions> {
-        let (env, folder) = (&options.env, self.folder.join("cache"));
-        let cache = ExtentCache::open(env, &folder, CacheOptions::new(CACHE_BYTES))?;
-        let threads = Some(Arc::clone(&env.threads));
-        Ok(RemoteOptions { cache: Some(cache), threads, ..RemoteOptions::default() })
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        remove(&self.folder);
+        Ok(Machine::new(bucket, home, folder))
     }
 }
 
@@ -299,57 +221,8 @@ fn remove(folder: &PathBuf) {
     let _ = fs::remove_dir_all(folder);
 }
 
-/// As all databases here are opened.
-pub(crate) fn engine(sizes: Option<Sizes>) -> Options {
-    let options = Options { create_if_missing: true, info_log: false, ..Options::default() };
-    let options = sized_for_buckets(options);
-    let Some(sizes) = sizes else { return options };
-    let in_memory = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    Options {
-        write_buffer_size: in_memory(sizes.write_buffer),
-        max_file_size: in_memory(sizes.table),
-        level1_bytes: sizes.level1,
-        level_growth: sizes.growth,
-        unclamped: true,
-        ..options
-    }
-}
-
 pub(crate) fn wrong(error: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidArgument, error.to_string())
-}
-
-/// An open database, wherever it is.
-pub enum Opened {
-    /// In a folder.
-    Here(Db),
-    /// In the bucket.
-    There(CloudDb),
-}
-
-impl std::ops::Deref for Opened {
-    type Target = Db;
-
-    fn deref(&self) -> &Db {
-        match self {
-            Opened::Here(db) => db,
-            Opened::There(db) => db,
-        }
-    }
-}
-
-impl Opened {
-    /// Closes it, with all in the bucket that belongs there.
-    ///
-    /// # Errors
-    ///
-    /// Whatever a database meets.
-    pub fn close(self) -> Result<()> {
-        match self {
-            Opened::Here(db) => db.close(),
-            Opened::There(db) => db.close(),
-        }
-    }
 }
 
 /// Random numbers by seed (SplitMix64).

@@ -8,6 +8,7 @@ use siltstone_cloud::{LocalCopies, Purpose};
 
 use crate::figure::{Figure, Unit, Wanted, median};
 use crate::stage::{Dice, Mode, Plan, Stage, key};
+use crate::usage::Usage;
 
 /// Each write takes a request then: fewer tell as much.
 const REMOTE_WRITES: u64 = 200;
@@ -21,6 +22,8 @@ struct Outcome {
     longest_gap: Vec<f64>,
     dollars_per_million: Vec<f64>,
     requests: Vec<f64>,
+    /// Of the last run.
+    usage: Option<(Usage, u64)>,
 }
 
 /// Fills databases in order and at random, in all modes in turn.
@@ -74,6 +77,7 @@ fn fill(plan: &Plan, (mode, random, seed): (Mode, bool, u64), outcome: &mut Outc
     outcome.longest_gap.push(longest.as_secs_f64() * 1e6);
     let meter = machine.bucket.meter();
     outcome.dollars_per_million.push(meter.dollars() * 1e6 / count as f64);
+    outcome.usage = Some((Usage::until(&meter), count));
     let manifest = meter.of(Purpose::Manifest).requests();
     outcome.requests.push((meter.requests() - manifest) as f64 * 1e6 / count as f64);
     Ok(())
@@ -114,6 +118,9 @@ fn report(name: &str, outcomes: &[Outcome], tell: &mut dyn FnMut(Figure)) {
             tell(if is_bulk { figure.wanted(Wanted::AtMost(0.002)) } else { figure });
             let what = what("requests of a million, but for versions'");
             tell(Figure::new("M5", what, of(&outcome.requests), Unit::Count));
+            if let Some((usage, puts)) = &outcome.usage {
+                usage.tell(&format!("{name}, {}", mode.name()), *puts, tell);
+            }
         }
     }
 }

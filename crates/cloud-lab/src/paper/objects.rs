@@ -14,7 +14,7 @@ use siltstone_s3::Options as BucketOptions;
 use super::{NO_MOUNT, Places, mount};
 use crate::figure::{Figure, Unit, Wanted, median};
 use crate::processors;
-use crate::stage::{Dice, Machine, Plan, Stage, engine, wrong};
+use crate::stage::{CACHE_BYTES, Dice, Machine, Plan, Stage, engine, wrong};
 
 /// From 4 KiB to 64 MiB, each four times the one before.
 const SIZES: [usize; 8] =
@@ -175,7 +175,7 @@ fn both_ways(stage: &Stage, objects: &Objects) -> Result<[Times; 2]> {
     let (put, tables) = objects.put(&stage.machine("puts")?)?;
     let [get_whole, get] = objects.time_gets(stage, &tables)?;
     let machine = stage.machine("windows")?;
-    let reads = machine.reads(&engine(None))?;
+    let reads = machine.reads(&engine(None), Some(CACHE_BYTES))?;
     let remote = RemoteTables::new(machine.bucket.clone(), reads)?;
     let through = objects.time(|number| read_through(&remote, &tables[number as usize]))?;
     Ok([Times { get: get_whole, through: get_whole, put: put_whole }, Times { get, through, put }])

@@ -76,7 +76,7 @@ impl Core {
         outcome
     }
 
-    fn get(&self, extents: &Range<u32>, purpose: Purpose) -> Result<Bytes> {
+    pub(super) fn get(&self, extents: &Range<u32>, purpose: Purpose) -> Result<Bytes> {
         let range = self.shared.extents.bytes_of(extents, self.object.bytes);
         let (body, tag) = self.ask(&range, purpose)?;
         self.check_tag(tag)?;

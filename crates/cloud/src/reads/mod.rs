@@ -21,4 +21,5 @@ pub(crate) mod tables;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod warming;
 mod windows;

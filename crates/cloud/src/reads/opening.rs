@@ -1,5 +1,4 @@
-//! Opening a table: what lies behind its data is brought in one piece, and let go of once the table is read. Also who brings
-//! a table near before it is opened.
+//! Opening a table: what lies behind its data is brought in one piece, and let go of once the table is read.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -7,15 +6,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 use siltstone::{Access, Result};
 
-use super::cache::Fill;
 use super::counters::add;
 use super::remote_table::{Core, Found};
 use super::tables::Shared;
 use super::tail::{TAIL_BYTES_KEPT, TAIL_BYTES_MAX, TAIL_BYTES_MIN};
 use crate::bucket::Purpose;
 
-/// Warming a table gets so much at a time.
-const WARM_BYTES: u32 = 8 << 20;
 /// A table up to this size comes whole: a second request would take longer than its bytes.
 const WHOLE_BYTES: u64 = 1 << 20;
 
@@ -106,41 +102,6 @@ impl Core {
             let mut tail = self.tail();
             tail.trim();
             self.tail_start.store(tail.start, Relaxed);
-        }
-    }
-
-    /// Brings the first bytes into the cache, if there is one.
-    pub(super) fn warm(self: &Arc<Self>, front_bytes: u64) -> Result<()> {
-        let Some(cache) = &self.shared.cache else { return Ok(()) };
-        let extents = self.shared.extents;
-        let end = extents.span(&(0..front_bytes.min(self.object.bytes))).end;
-        let mut next = 0;
-        while next < end {
-            let to = end.min(next + WARM_BYTES / extents.bytes());
-            next = match self.is_cached(next) {
-                true => next + 1,
-                false => match self.get_once(next, next..to, Access::Open)? {
-                    Some((got, _)) => {
-                        // Nobody waits for it, so the disk may take its time.
-                        cache.settle();
-                        got.end.max(next + 1)
-                    }
-                    None => next,
-                },
-            };
-        }
-        Ok(())
-    }
-
-    /// Puts what is known of the table's end into the cache.
-    pub(super) fn keep_end(&self, end: &Bytes) {
-        let extents = self.shared.extents;
-        let Some(start) = self.object.bytes.checked_sub(end.len() as u64) else { return };
-        let first = extents.span(&(0..start)).end;
-        let from = (extents.start(first) - start) as usize;
-        if from < end.len() {
-            let all = first..extents.span(&(0..self.object.bytes)).end;
-            self.keep(&all, &end.slice(from..), Fill::Wanted);
         }
     }
 }

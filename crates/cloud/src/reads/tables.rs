@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -129,6 +130,21 @@ impl RemoteTables {
     pub fn keep_end(&self, object: &TableObject, end: &Bytes) -> Result<()> {
         self.shared.core(object)?.keep_end(end);
         Ok(())
+    }
+
+    /// Brings parts of a table into the cache, if there is one, before anybody reads it.
+    pub(crate) fn warm_parts(&self, object: &TableObject, parts: &[Range<u64>]) -> Result<()> {
+        self.shared.core(object)?.warm_parts(parts)
+    }
+
+    /// Puts parts of a table into the cache, if there is one, from whoever has them.
+    pub(crate) fn keep_parts(
+        &self,
+        object: &TableObject,
+        parts: &[Range<u64>],
+        read: impl Fn(&Range<u64>) -> Result<Bytes>,
+    ) -> Result<()> {
+        self.shared.core(object)?.keep_parts(parts, read)
     }
 
     /// How much of its end a table of so many bytes will need to be opened, by what others needed.

@@ -10,7 +10,7 @@ use siltstone::{Lane, Result, Threads, fold_edits, oldest_log_of};
 
 use super::arrivals;
 use super::away::{self, Errand};
-use super::copies;
+use super::copies::{self, Fetch};
 use super::lease::Prover;
 use super::ledger::Batch;
 use super::room;
@@ -69,8 +69,8 @@ enum Task {
     Errand(Errand),
     /// A table, under this id.
     Upload((u64, u64)),
-    /// The other way: a table that has no copy here.
-    Copy(u64),
+    /// The other way.
+    Fetch(Fetch),
 }
 
 /// Takes tables to the bucket, one at a time, and fetches some.
@@ -87,17 +87,19 @@ impl Uploader {
             if state.stopping || state.failed.is_some() {
                 return Some(None);
             }
+            let (lanes, now) = (shared.options.uploads, shared.home.now());
             let errand = state.records.next().map(Task::Errand);
-            let task = errand.or_else(|| state.ledger.next_upload().map(Task::Upload));
+            let task = errand
+                .or_else(|| state.copies.next_urgent(lanes).map(Task::Fetch))
+                .or_else(|| state.ledger.next_upload().map(Task::Upload));
             let is_quiet = task.is_none() && state.ledger.is_level();
-            let copy =
-                || state.copies.next(shared.options.uploads, shared.home.now()).map(Task::Copy);
+            let copy = || state.copies.next(lanes, now).map(Task::Fetch);
             task.or_else(|| is_quiet.then(copy)?).map(Some)
         }) {
             match task {
                 Task::Errand(errand) => away::run(&shared, errand),
                 Task::Upload((number, id)) => self.upload(number, id),
-                Task::Copy(number) => copies::make(&shared, number),
+                Task::Fetch(fetch) => copies::make(&shared, &fetch),
             }
         }
     }

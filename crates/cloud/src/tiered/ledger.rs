@@ -186,6 +186,11 @@ impl Ledger {
         self.newest.contains(&number)
     }
 
+    /// The same, or it is about to become one.
+    pub(crate) fn lives(&self, number: u64) -> bool {
+        self.counts(number) || self.adopted.contains(&number)
+    }
+
     /// Somebody waits for these tables: those of them that wait go next.
     pub(crate) fn hurry(&mut self, numbers: &[u64]) {
         let (first, rest): (Vec<u64>, Vec<u64>) =

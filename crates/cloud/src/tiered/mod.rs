@@ -11,6 +11,7 @@
 //! | [`ledger`] | what the bucket does not know yet, and what may go together |
 //! | [`lanes`] | uploads, commits |
 //! | [`copies`] | brings copies of what workers have made |
+//! | [`nearness`] | keeps near what readers had near |
 //! | [`room`] | lets copies go |
 //! | [`folder`] | whose folder it is |
 //! | [`lease`] | acknowledges nothing once it may be somebody else's |
@@ -27,10 +28,12 @@ mod claim;
 mod copies;
 mod folder;
 mod handle;
+mod heat;
 mod lanes;
 pub(crate) mod lease;
 mod ledger;
 mod local;
+mod nearness;
 mod notes;
 mod open;
 mod remote;
@@ -177,9 +180,10 @@ pub fn sized_for_buckets(options: Options) -> Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalCopies {
     /// All, also those that the bucket has and the folder has not: they are fetched before the database opens, and those that
-    /// workers make once they count.
+    /// workers make before they are shown, if somebody has read lately what they hold, else as soon as somebody reads them, or some
+    /// time after.
     All,
-    /// The newest, up to so many bytes, with those that workers make. Those that the bucket does not have yet stay in any case.
+    /// The newest, up to so many bytes, with those that workers make, likewise. Those that the bucket does not have yet stay in any case.
     UpTo(u64),
 }
 

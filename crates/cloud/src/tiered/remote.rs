@@ -1,5 +1,6 @@
 //! Tables of the committed version, read from the bucket.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -31,6 +32,11 @@ pub(super) fn expect(shared: &Arc<Shared>, number: u64, end: &Bytes) -> Result<(
     let table = shared.tables.open_by_its_end(&object, end, Purpose::Get)?;
     shared.expected().insert(number, table);
     Ok(())
+}
+
+/// Brings parts of a table into the cache.
+pub(super) fn warm(shared: &Arc<Shared>, number: u64, parts: &[Range<u64>]) -> Result<()> {
+    object_of(shared, number).map_or(Ok(()), |object| shared.tables.warm_parts(&object, parts))
 }
 
 /// The table is needed no more: nor is what is cached of it.

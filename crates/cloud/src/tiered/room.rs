@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::shared::Shared;
-use super::{LocalCopies, remote};
+use super::tables::Placed;
+use super::{LocalCopies, nearness, remote};
 
 /// Lets copies go, as many as need be. What cannot go now goes another time.
 pub(super) fn make(shared: &Arc<Shared>) {
@@ -35,6 +36,9 @@ pub(super) fn make(shared: &Arc<Shared>) {
 
 /// Who reads the table reads it from the bucket before its file goes.
 fn let_go(shared: &Arc<Shared>, number: u64) -> bool {
-    let Ok(Some(file)) = remote::open(shared, number) else { return false };
-    shared.open.switch(number, || Ok(file)).is_ok() && shared.local.remove(number).is_ok()
+    let Ok(Some(there)) = remote::open(shared, number) else { return false };
+    // Without it, its readers ask the bucket once more.
+    let _ = nearness::keep_of(shared, number);
+    shared.open.switch(number, || Ok(Placed::There(there))).is_ok()
+        && shared.local.remove(number).is_ok()
 }

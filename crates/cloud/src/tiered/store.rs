@@ -1,6 +1,7 @@
 //! The store of tables that the engine sees: writes go to the folder, reads come from there or from the bucket, and what
 //! the engine has made durable is told to the ledger.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,8 +11,9 @@ use siltstone::{
 };
 
 use super::ledger::Change;
-use super::remote;
-use super::shared::{File, Shared};
+use super::shared::Shared;
+use super::tables::Placed;
+use super::{nearness, remote};
 
 /// Tables that lie in the folder at first, and in the bucket for good.
 pub(super) struct TieredStore {
@@ -47,11 +49,19 @@ impl TableStore for TieredStore {
     }
 
     fn open(&self, number: FileNumber) -> Result<Arc<dyn RandomAccessFile>> {
-        let file: File = match self.shared.local.open(number.0)? {
-            Some(file) => file,
-            None => remote::open(&self.shared, number.0)?.ok_or_else(|| missing(number))?,
+        let shared = &self.shared;
+        let placed = match shared.local.open(number.0)? {
+            Some(file) => Placed::Here(file),
+            None => {
+                let file = remote::open(shared, number.0)?;
+                Placed::There(file.ok_or_else(|| missing(number))?)
+            }
         };
-        Ok(self.shared.open.add(number.0, file))
+        let table = shared.open.add(number.0, placed, shared);
+        if shared.state().copies.awaits(number.0) {
+            shared.open.let_hurry(&[number.0]);
+        }
+        Ok(table)
     }
 
     fn remove(&self, number: FileNumber) -> Result<()> {
@@ -84,12 +94,22 @@ impl TableStore for TieredStore {
         };
         let size_of = |number| self.shared.local.size(number).unwrap_or(0);
         let local = self.shared.options.local;
-        self.shared.change(|state| {
+        let adopted = self.shared.change(|state| {
             let mut adopted = state.ledger.tell(change, size_of);
             let bytes = |number| state.ledger.table(number).map_or(0, |table| table.bytes);
             adopted.retain(|number| local.takes(bytes(*number)));
-            state.copies.want(adopted, self.shared.home.now());
+            state.copies.want(&adopted, self.shared.home.now());
+            adopted
         });
+        self.shared.open.let_hurry(&adopted);
+    }
+
+    fn near(&self, number: FileNumber) -> Vec<Range<u64>> {
+        nearness::of(&self.shared, number.0)
+    }
+
+    fn bring_near(&self, tables: &[(FileNumber, Vec<Range<u64>>)]) {
+        nearness::bring(&self.shared, tables);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use siltstone::{Compaction, Db, Env, ErrorKind, Options, Result};
+use siltstone::{Compaction, Compression, Db, Env, ErrorKind, Options, Result};
 
 use super::{CloudDb, CloudOptions, LocalCopies};
 use crate::bucket::Failure;
@@ -531,4 +531,53 @@ fn the_same_folder_waits_for_no_lease() {
     // Closed, it is nobody's any more.
     db.close().unwrap();
     world.open_with(&Env::memory(), with_lease(hour)).unwrap();
+}
+
+/// What readers had is still here when a merge at home has replaced its tables, and their files have gone to the bucket.
+#[test]
+fn what_was_near_is_near_after_a_merge() {
+    for cached in [true, false] {
+        let (world, machine) = (World::new(), Env::memory());
+        let room = CacheOptions { extent_bytes: 4 << 10, ..CacheOptions::new(64 << 20) };
+        let cache = ExtentCache::open(&machine, "cache".as_ref(), room).unwrap();
+        let cloud = CloudOptions { local: LocalCopies::UpTo(0), ..world.cloud() };
+        let cache = cached.then_some(cache);
+        let cloud = cloud.with_reads(crate::RemoteOptions { cache, ..Default::default() });
+        // Longer than what comes when a table is opened.
+        let (write_buffer_size, max_file_size, level1_bytes) = (2 << 20, 2 << 20, 4 << 20);
+        let sizes = Options { write_buffer_size, max_file_size, level1_bytes, ..options(&machine) };
+        // What is read much is kept in memory, and its file then.
+        let compression = Compression::None;
+        let options = Options { resident_bytes: 0, compression, ..sizes };
+        let db = CloudDb::open(&world.home, "db", options, cloud).unwrap();
+        for number in (0..KEYS).chain(0..KEYS / 2) {
+            db.put(key(number), [number as u8; 4000]).unwrap();
+        }
+        leave_nothing_here(&db, &machine);
+        let hot = || (100..160).map(key);
+        hot().for_each(|key| assert!(db.get(key).unwrap().is_some()));
+        (0..20).for_each(|number| db.put(key(number * 7), [1; 4000]).unwrap());
+        db.flush().unwrap();
+        let merges = db.metrics().merges;
+        db.compact_range(None, None).unwrap();
+        assert!(db.metrics().merges > merges);
+        leave_nothing_here(&db, &machine);
+        world.bucket.break_gets("", Failure::Unavailable);
+        let failed = hot().filter(|key| db.get(key).is_err()).count();
+        assert_eq!(failed > 0, !cached, "{failed}");
+        world.bucket.mend_gets();
+    }
+}
+
+fn leave_nothing_here(db: &CloudDb, machine: &Env) {
+    db.flush().unwrap();
+    db.wait_for_background().unwrap();
+    db.wait_for_bucket(Duration::from_secs(10)).unwrap();
+    for _ in 0..500 {
+        if tables_in(machine) == 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{} tables stay here", tables_in(machine));
 }

@@ -7,6 +7,7 @@ pub(crate) mod open_tables;
 pub(crate) mod residents;
 pub(crate) mod table_cache;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::error::Result;
@@ -36,6 +37,17 @@ pub trait TableStore: Send + Sync {
     /// Told of each change of the set of tables, in order, once the manifest has it durably. Called under the manifest's
     /// lock: it must not block, nor call the database.
     fn installed(&self, _change: &Installed<'_>) {}
+
+    /// Which of a table's bytes readers had lately, so that they are near: of stores whose tables may be far away. In order, and apart
+    /// from each other. Default: none.
+    fn near(&self, _number: FileNumber) -> Vec<Range<u64>> {
+        Vec::new()
+    }
+
+    /// Asked of tables that a merge has made, before readers see them: brings these bytes near, where lie the keys that
+    /// [were near](Self::near) in tables that go for them. Called by a lane, which it may hold up for as long as it takes. What cannot be
+    /// brought is left to its readers. Default: nothing.
+    fn bring_near(&self, _tables: &[(FileNumber, Vec<Range<u64>>)]) {}
 }
 
 /// A change of the set of tables, as the manifest has it.

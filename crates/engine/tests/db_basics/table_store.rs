@@ -1,6 +1,7 @@
 //! Tables that lie elsewhere than in the database's folder.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -18,13 +19,21 @@ struct Elsewhere {
     files: Arc<dyn FileSystem>,
     told: Mutex<Vec<Vec<u8>>>,
     live: Mutex<Option<BTreeSet<FileNumber>>>,
+    /// Which bytes it says are near of every table.
+    near: Vec<Range<u64>>,
+    brought: Mutex<Vec<(FileNumber, Vec<Range<u64>>)>>,
 }
 
 impl Elsewhere {
     fn new() -> Arc<Self> {
+        Elsewhere::with_near(Vec::new())
+    }
+
+    fn with_near(near: Vec<Range<u64>>) -> Arc<Self> {
         let files = Env::memory().file_system;
         files.create_dir(Path::new("tables"), Site::DbDirCreate).unwrap();
-        Arc::new(Elsewhere { files, told: Mutex::default(), live: Mutex::new(None) })
+        let (told, brought, live) = (Mutex::default(), Mutex::default(), Mutex::new(None));
+        Arc::new(Elsewhere { files, told, live, near, brought })
     }
 
     fn path(number: FileNumber) -> PathBuf {
@@ -68,6 +77,17 @@ impl TableStore for Elsewhere {
         let live = live.as_mut().expect("what comes first is whole");
         change.removed.iter().for_each(|number| assert!(live.remove(number), "{number}"));
         live.extend(change.added);
+    }
+
+    fn near(&self, number: FileNumber) -> Vec<Range<u64>> {
+        assert!(self.live().contains(&number), "asked before it goes");
+        self.near.clone()
+    }
+
+    fn bring_near(&self, tables: &[(FileNumber, Vec<Range<u64>>)]) {
+        let live = self.live();
+        assert!(tables.iter().all(|(number, _)| !live.contains(number)), "before it is shown");
+        self.brought.lock().unwrap().extend_from_slice(tables);
     }
 }
 
@@ -190,5 +210,30 @@ fn edits_that_make_up_nothing_restore_nothing() {
         let refused = siltstone::restore_manifest(&env, "db", edits).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corruption);
         assert!(env.file_system.list("db".as_ref()).is_err(), "no folder is made");
+    }
+}
+
+/// Merges have what was near of their inputs brought near of what they have made.
+#[test]
+fn what_was_near_before_a_merge_is_brought_near() {
+    for (near, is_brought) in [(vec![], false), (vec![0..1, 2000..2001], true)] {
+        let (env, store) = (Env::memory(), Elsewhere::with_near(near));
+        let db = Db::open("db", options(&env, &store)).unwrap();
+        for number in (0..KEYS).chain(0..KEYS) {
+            let key = number * 7919 % KEYS;
+            db.put(key.to_be_bytes(), key.to_string()).unwrap();
+            work_off(&db);
+        }
+        db.flush().unwrap();
+        work_off(&db);
+        let brought = store.brought.lock().unwrap();
+        assert_eq!(!brought.is_empty(), is_brought);
+        let sound = |ranges: &[Range<u64>]| {
+            !ranges.is_empty()
+                && ranges.iter().all(|range| !range.is_empty())
+                && ranges.windows(2).all(|two| two[0].end < two[1].start)
+        };
+        assert!(brought.iter().all(|(_, ranges)| sound(ranges)), "{brought:?}");
+        check(&db, &store);
     }
 }

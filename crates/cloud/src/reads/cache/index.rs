@@ -106,6 +106,11 @@ impl Index {
         self.extents.range((object, 0)..=(object, u32::MAX)).map(|(key, _)| *key).collect()
     }
 
+    /// Which extents of an object are cached, in order.
+    pub(super) fn extents_of(&self, object: ObjectKey) -> Vec<u32> {
+        self.keys_of(object).into_iter().map(|(_, extent)| extent).collect()
+    }
+
     /// What is cached of an object.
     pub(super) fn bytes_of(&self, object: ObjectKey) -> u64 {
         let extents = self.extents.range((object, 0)..=(object, u32::MAX));

@@ -160,6 +160,19 @@ impl ExtentCache {
         self.inner.index().bytes_of(object.key())
     }
 
+    /// Which of a table's bytes are cached, but for what is still to be written: in order, and apart from each other.
+    pub fn cached(&self, object: &TableObject) -> Vec<Range<u64>> {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for extent in self.inner.index().extents_of(object.key()) {
+            let bytes = self.inner.extents.bytes_of(&(extent..extent + 1), object.bytes);
+            match ranges.last_mut() {
+                Some(last) if last.end == bytes.start => last.end = bytes.end,
+                _ => ranges.push(bytes),
+            }
+        }
+        ranges
+    }
+
     /// Waits until all that was kept is written.
     pub fn settle(&self) {
         self.inner.queue.settle();

@@ -290,6 +290,7 @@ impl Core {
 
     /// Puts a checked output in the place of the job's inputs.
     pub(crate) fn install_output(&self, job: &Job, output: &Output, begun: Begun) -> Result<()> {
+        self.bring_near(job, output);
         let elapsed = self.env.clock.now().saturating_sub(begun.at);
         self.install(self.change_of(job, output, begun.remaining), None, |state| {
             state.in_flight.end(job.id);

@@ -13,6 +13,7 @@ mod homecoming;
 pub(crate) mod install;
 mod left;
 pub(crate) mod manual;
+mod nearness;
 pub(crate) mod outlook;
 pub(crate) mod seat;
 pub(crate) mod sweep;

@@ -44,6 +44,7 @@ mod reach;
 pub(crate) mod reader;
 pub(crate) mod snappy;
 mod spare;
+pub(crate) mod stretches;
 pub(crate) mod verify;
 
 #[cfg(test)]

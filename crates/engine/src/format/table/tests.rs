@@ -33,6 +33,7 @@ mod ahead;
 mod heat;
 mod hostile;
 mod partial;
+mod stretches;
 
 /// The tables' own.
 const NUMBER: FileNumber = FileNumber(7);
