@@ -34,9 +34,9 @@ const HURRY: u32 = 120;
 enum Way {
     /// By looking.
     Looks(Following),
-    /// By a broker, to which the writer announces it, and asks for it so many times at once. It looks as usual only where
-    /// that fails.
-    IsTold { asks: usize },
+    /// By a broker, to which the writer announces it, and asks for it so many times at once, or as often as usual. It looks as usual
+    /// only where that fails.
+    IsTold { asks: Option<usize> },
 }
 
 /// A replica beside a writer, looking each second, ten times a second, and when it is told, and one of which nobody writes.
@@ -50,8 +50,8 @@ pub fn replicas(plan: &Plan, tell: &mut dyn FnMut(Figure)) -> Result<()> {
     let ways = [
         ("looks each second", Way::Looks(Following::default())),
         ("each 0.1 s", Way::Looks(often)),
-        ("is told", Way::IsTold { asks: 1 }),
-        ("is told, asks 4 times at once", Way::IsTold { asks: 4 }),
+        ("is told", Way::IsTold { asks: None }),
+        ("is told, asks once", Way::IsTold { asks: Some(1) }),
     ];
     for (name, way) in ways {
         let followed = follow(plan, way, VERSIONS)?;
@@ -111,7 +111,7 @@ fn follow(plan: &Plan, way: Way, versions: u64) -> Result<Followed> {
     commit(&db, plan, &mut dice)?;
     let reader = stage.machine("replica")?;
     let (following, asks) = match way {
-        Way::Looks(following) => (following, 1),
+        Way::Looks(following) => (following, None),
         Way::IsTold { asks } => (Following::default(), asks),
     };
     let replica = replica(&reader, &reader.home, following, asks)?;
@@ -221,10 +221,19 @@ fn wait_until(what_if_not: &str, mut holds: impl FnMut() -> Result<bool>) -> Res
     Ok(())
 }
 
-fn replica(machine: &Machine, home: &Home, following: Following, asks: usize) -> Result<Replica> {
+fn replica(
+    machine: &Machine,
+    home: &Home,
+    following: Following,
+    asks: Option<usize>,
+) -> Result<Replica> {
     let options = engine(None);
     let reads = machine.reads(&options, Some(CACHE_BYTES))?;
-    let replica = ReplicaOptions::default().with_reads(reads).with_requests_at_once(asks);
+    let replica = ReplicaOptions::default().with_reads(reads);
+    let replica = match asks {
+        Some(times) => replica.with_requests_at_once(times),
+        None => replica,
+    };
     Replica::follow(home, options, replica, following)
 }
 
@@ -239,7 +248,7 @@ fn idle_hour(plan: &Plan, times: u32) -> Result<(f64, f64)> {
     let clock: Arc<dyn Clock> = Arc::new(Hurried { inner: Env::posix().clock, times });
     let bucket = Arc::clone(reader.home.bucket());
     let home = Home::new(bucket, reader.home.root().clone(), Arc::clone(&clock));
-    let replica = replica(&reader, &home, Following::default(), 1)?;
+    let replica = replica(&reader, &home, Following::default(), None)?;
     let before = reader.bucket.meter();
     clock.sleep(HOUR);
     let after = reader.bucket.meter();
@@ -288,9 +297,9 @@ mod tests {
     #[test]
     fn a_replica_that_is_told_shows_each_version_too() {
         let plan = small("told");
-        let followed = follow(&plan, Way::IsTold { asks: 3 }, 3).unwrap();
+        let followed = follow(&plan, Way::IsTold { asks: None }, 3).unwrap();
         check(&followed, 3);
-        let followed = follow(&plan, Way::IsTold { asks: 1 }, 3).unwrap();
+        let followed = follow(&plan, Way::IsTold { asks: Some(1) }, 3).unwrap();
         check(&followed, 3);
         assert!(!followed.news.is_empty(), "the broker passes on what is announced");
         let mut figures = Vec::new();

@@ -157,6 +157,12 @@ impl Stage {
         Stage { store: Store::Memory(Arc::new(self.memory().fork())), plan, faults }
     }
 
+    /// The same store, with other random numbers for each run.
+    pub(crate) fn seeded_by(mut self, run: u64) -> Self {
+        self.plan.seed += run;
+        self
+    }
+
     fn memory(&self) -> &Arc<InMemory> {
         match &self.store {
             Store::Memory(store) => store,

@@ -35,7 +35,7 @@ pub(super) struct CloudArgs {
     /// How often paused owners wake after takeovers and collections, one seed each
     #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "10k")]
     schedules: u64,
-    /// Each figure of writes, stalls, merges, faults and setups is the median of so many runs, taken in turn
+    /// Each figure of writes, stalls, merges, faults, setups and gets after merges is the median of so many runs, taken in turn
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=99))]
     runs: u64,
     /// Where random numbers begin
@@ -56,7 +56,7 @@ pub(super) struct CloudArgs {
 enum Measure {
     /// Fills in order and at random, in each mode
     Writes,
-    /// Gets, cold and warm
+    /// Gets, cold and warm, before merges and after
     Reads,
     /// Scans, short and long
     Scans,
