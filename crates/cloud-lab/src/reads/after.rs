@@ -148,12 +148,14 @@ fn readers_gets(now: &Snapshot) -> u64 {
     readers.iter().map(|purpose| now.of(*purpose).verb(Verb::Get).requests).sum()
 }
 
+type PassOf = fn(&Run) -> &Pass;
+
 /// The middle ones of all runs.
 fn report(what: &str, runs: &[Run], tell: &mut dyn FnMut(Figure)) {
     let figure =
         |figure: &str, value, unit| Figure::new("M6", format!("{what}: {figure}"), value, unit);
     let of = |value: &dyn Fn(&Run) -> f64| median(runs.iter().map(value).collect());
-    let passes: [(&str, fn(&Run) -> &Pass); 3] = [
+    let passes: [(&str, PassOf); 3] = [
         ("cold", |run| &run.cold),
         ("before", |run| &run.before),
         ("first after", |run| &run.after),

@@ -55,8 +55,8 @@ pub struct ReplicaOptions {
     /// Shows what is in the archived log as well, as of the moment when a version is opened. Default: true.
     pub with_log: bool,
     /// How often each request is made at once while a version of which there was [`News`] is opened, up to 8: the first
-    /// answer counts, and of four the first is seldom late. On a store like S3 Standard one version in a hundred is shown later than 33 ms
-    /// after its commit; with 1, which costs a quarter, later than 115. Default: 4.
+    /// answer counts, and of four the first is seldom late. On a store like S3 Standard one version in a hundred is shown later than 39 ms
+    /// after its commit; with 1, which costs a quarter, later than 116. Default: 4.
     pub requests_at_once: usize,
     /// By which its leases are known. Default: made from the environment's seed and time.
     pub token: Option<Token>,

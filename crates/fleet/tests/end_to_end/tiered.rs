@@ -253,3 +253,45 @@ fn jobs_go_on_when_a_database_is_opened_anew() {
         drop(broker);
     }
 }
+
+/// While versions are refused copies are made of nothing but what somebody reads.
+fn merge_with_versions_refused(depot: &Depot, tiered: &Tiered, round: u32) {
+    tiered.db.wait_for_bucket(WITHIN).unwrap();
+    depot.bucket.refuse_versions(true);
+    let away = tiered.db.metrics().merges_away;
+    tiered.load(round);
+    tiered.db.compact_range(None, None).unwrap();
+    assert!(tiered.db.metrics().merges_away > away);
+}
+
+#[test]
+fn a_workers_table_that_is_read_is_copied_at_once() {
+    let (depot, broker) = (Depot::new(), start_broker(1, None));
+    let _worker = start_worker("w", 1, broker.socket(), &depot);
+    let machine = Env::memory();
+    let tiered = Tiered::open(&depot, &machine, broker.socket(), 1);
+    tiered.load(0);
+    merge_with_versions_refused(&depot, &tiered, 1);
+    let (all, here) = (tables_of(&tiered.db), tables_in(&machine));
+    assert!(all.iter().any(|table| !here.contains(table)), "nobody has read them");
+    tiered.check(1);
+    until("copies of all", || {
+        let here = tables_in(&machine);
+        tables_of(&tiered.db).iter().all(|table| here.contains(table))
+    });
+}
+
+#[test]
+fn what_was_read_is_here_when_a_worker_has_merged_it() {
+    let (depot, broker) = (Depot::new(), start_broker(1, None));
+    let _worker = start_worker("w", 1, broker.socket(), &depot);
+    let machine = Env::memory();
+    let tiered = Tiered::open(&depot, &machine, broker.socket(), 1);
+    tiered.load(0);
+    tiered.check(0);
+    merge_with_versions_refused(&depot, &tiered, 1);
+    let here = tables_in(&machine);
+    let all = tables_of(&tiered.db);
+    assert!(all.iter().all(|table| here.contains(table)), "{all:?} {here:?}");
+    tiered.check(1);
+}
