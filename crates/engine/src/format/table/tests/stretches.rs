@@ -63,7 +63,8 @@ fn a_table_finds_its_own_bytes_again() {
             let bytes = one.bytes(blocks.clone());
             let inside = bytes.start + 1..bytes.end - 1;
             for wanted in [bytes.clone(), inside] {
-                assert_eq!(one.bytes_with(&one.keys_in(&[wanted])), [bytes.clone()], "{blocks:?}");
+                let found = one.bytes_with(&one.keys_in(&[wanted]));
+                assert!(found.iter().eq([&bytes]), "{blocks:?}: {found:?}");
             }
         }
         let apart = [one.bytes(0..2), one.bytes(9..10)];
@@ -96,7 +97,7 @@ fn keys_are_found_in_the_tables_that_take_their_place() {
     }
     let order = &orders()[0];
     let (old, elsewhere) = (Built::new(0..4000, 2, order), Built::new(8000..9000, 1, order));
-    let all = [0..u64::MAX];
+    let all = [0..u64::MAX / 2, u64::MAX / 2..u64::MAX];
     assert!(elsewhere.bytes_with(&old.keys_in(&all)).is_empty());
     assert!(old.bytes_with(&elsewhere.keys_in(&all)).is_empty());
 }
