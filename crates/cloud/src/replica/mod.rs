@@ -3,7 +3,8 @@
 //! Nothing is written to a folder: manifests lie in memory, tables in the bucket and in a cache of it. What reads were begun
 //! on stays as it is; who asks again is given the newest version that the replica has.
 //!
-//! I1: a version is shown once its new tables are open. So the first reads after a switch cost what those before did.
+//! I1: a version is shown once its new tables are open, and what was cached of those that they replace is cached of them. So the first
+//! reads after a switch cost what those before did.
 //! I2: a replica that follows has a lease for the oldest version that somebody still reads. One that does not has none:
 //! its tables stay for as long as collectors let pass, an hour unless they were told otherwise.
 //! I3: what is shown was read in the bucket. News ([`News`]) has a follower look sooner, and no more.
@@ -238,6 +239,9 @@ impl Shared {
         let (home, engine, with_log) = (&self.home, &self.engine, self.options.with_log);
         let source = Source { home, engine, with_log, tables: &self.tables };
         let db = Arc::new(source.open(state, &edits)?);
+        let shown = Arc::clone(&self.state().current);
+        db.bring_near_of(&shown);
+        drop(shown);
         let mut shown = self.state();
         let old = std::mem::replace(&mut shown.current, db);
         let version = std::mem::replace(&mut shown.version, state.version());
@@ -271,9 +275,10 @@ impl Source<'_> {
         if edits.is_empty() {
             return Err(none(self.home));
         }
-        let store = Arc::new(BucketTables::new(self.home, state, self.tables));
+        let by = (self.tables, &self.engine.env.threads);
+        let store = Arc::new(BucketTables::new(self.home, state, by));
         // Both ask the bucket, and neither needs the other.
-        let lanes = store.start_opening(&*self.engine.env.threads);
+        let lanes = store.start_opening();
         let logs = if self.with_log { self.logs(state, edits) } else { Ok(None) };
         store.finish_opening(lanes)?;
         let logs = logs?;

@@ -3,12 +3,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use siltstone::{Db, Env, ErrorKind, Options};
+use siltstone::{BlockCache, Compression, Db, Env, ErrorKind, Options};
 
 use super::*;
+use crate::bucket::Failure;
 use crate::fickle::Fickle;
 use crate::home::Patience;
 use crate::names::Root;
+use crate::reads::cache::{CacheOptions, ExtentCache};
 use crate::tiered::{CloudDb, CloudOptions, LogArchive};
 
 const KEYS: u32 = 1_000;
@@ -222,4 +224,42 @@ fn a_replica_shows_the_archived_log() {
     };
     assert_eq!(open(true).unwrap(), b"later");
     assert_eq!(open(false).unwrap(), b"7 of round 0");
+}
+
+/// What a reader had is near in the next version, though the writer has merged all tables.
+#[test]
+fn what_was_near_is_near_in_the_next_version() {
+    let (bucket, home) = world();
+    // Longer than what comes when a table is opened.
+    let (write_buffer_size, max_file_size) = (2 << 20, 2 << 20);
+    let compression = Compression::None;
+    let sizes = Options { write_buffer_size, max_file_size, compression, ..engine() };
+    let cloud = CloudOptions { token: Some(Token(1)), ..CloudOptions::default() };
+    let db = CloudDb::open(&home, "db", sizes, cloud).unwrap();
+    let put = |number: u32| db.put(number.to_be_bytes(), [number as u8; 8000]).unwrap();
+    (0..KEYS).for_each(put);
+    commit(&db);
+    for cached in [true, false] {
+        let machine = Env::memory();
+        let room = CacheOptions { extent_bytes: 4 << 10, ..CacheOptions::new(64 << 20) };
+        let cache = ExtentCache::open(&machine, "cache".as_ref(), room).unwrap();
+        let reads = RemoteOptions { cache: cached.then_some(cache), ..RemoteOptions::default() };
+        let token = Some(Token((1 << 64) + u128::from(cached)));
+        let options = ReplicaOptions { token, ..ReplicaOptions::default() }.with_reads(reads);
+        // Each version would have blocks of its own.
+        let nothing = Options { block_cache: Some(Arc::new(BlockCache::new(0))), ..engine() };
+        let replica = Replica::follow(&home, nothing, options, FOLLOWING).unwrap();
+        let read = |from: &Db, number: u32| from.get(number.to_be_bytes()).map(|_| ());
+        let hot = 300..350;
+        hot.clone().for_each(|number| read(&replica.db(), number).unwrap());
+        (0..KEYS).step_by(9).for_each(put);
+        db.flush().unwrap();
+        db.compact_range(None, None).unwrap();
+        let version = commit(&db);
+        until("the replica goes on", || replica.version() >= version);
+        bucket.break_gets("", Failure::Unavailable);
+        let failed = hot.filter(|number| read(&replica.db(), *number).is_err()).count();
+        bucket.mend_gets();
+        assert_eq!(failed > 0, !cached, "{failed}");
+    }
 }

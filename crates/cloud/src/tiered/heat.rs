@@ -1,56 +1,63 @@
 //! Which parts of an open table readers had lately: what should be near of tables that take its place, and what its copy leaves in
 //! the cache when it goes.
 //!
-//! What was read of a table lasts as long as the table is open. What was read of tables before it lasts for a minute: who still wants
-//! it has read it here by then.
+//! Parts are marked in one of two sets. Each ten minutes the older is emptied and becomes the newer: a mark lasts for ten to twenty
+//! minutes, or for as long as nothing is committed, when nothing is replaced either.
 //!
-//! **Concurrency.** Readers mark, anybody looks: marks order nothing, so all are relaxed.
+//! **Concurrency.** Readers mark, anybody looks, one at a time cools: marks order nothing, so all are relaxed.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// As much as caches keep together at most.
 const PART_BYTES: u64 = 64 << 10;
-const LENT_FOR: Duration = Duration::from_secs(60);
+const NEW_FOR: Duration = Duration::from_secs(600);
 const BITS: u64 = u64::BITS as u64;
 
 pub(super) struct Heat {
     bytes: u64,
-    read: Marks,
-    lent: Marks,
-    /// By the home's clock, in nanoseconds.
-    lent_until: AtomicU64,
+    marks: [Marks; 2],
+    /// The set that is marked in.
+    newer: AtomicUsize,
+    /// Since when, by the home's clock, in seconds.
+    since: AtomicU64,
 }
 
 /// A bit for each part.
 struct Marks(Box<[AtomicU64]>);
 
 impl Heat {
-    /// Of a table of so many bytes.
-    pub(super) fn new(bytes: u64) -> Self {
+    /// Of a table of so many bytes that is opened now.
+    pub(super) fn new(bytes: u64, now: Duration) -> Self {
         let marks = || Marks::new(bytes.div_ceil(PART_BYTES));
-        Heat { bytes, read: marks(), lent: marks(), lent_until: AtomicU64::new(0) }
+        let (newer, since) = (AtomicUsize::new(0), AtomicU64::new(now.as_secs()));
+        Heat { bytes, marks: [marks(), marks()], newer, since }
     }
 
-    /// Somebody reads these bytes.
+    /// Somebody reads these bytes, or had lately of another table what they hold.
     pub(super) fn note(&self, bytes: &Range<u64>) {
-        parts_of(bytes).for_each(|part| self.read.set(part));
+        let newer = &self.marks[self.newer.load(Relaxed) & 1];
+        parts_of(bytes).for_each(|part| newer.set(part));
     }
 
-    /// Somebody had lately of other tables what these bytes hold.
-    pub(super) fn lend(&self, ranges: &[Range<u64>], now: Duration) {
-        let until = now.saturating_add(LENT_FOR).as_nanos();
-        self.lent_until.store(u64::try_from(until).unwrap_or(u64::MAX), Relaxed);
-        ranges.iter().flat_map(parts_of).for_each(|part| self.lent.set(part));
+    /// To be called now and then.
+    pub(super) fn cool(&self, now: Duration) {
+        let since = Duration::from_secs(self.since.load(Relaxed));
+        if now.saturating_sub(since) < NEW_FOR {
+            return;
+        }
+        self.since.store(now.as_secs(), Relaxed);
+        let older = (self.newer.load(Relaxed) + 1) & 1;
+        self.marks[older].clear();
+        self.newer.store(older, Relaxed);
     }
 
     /// All that is warm, in order, and apart from each other.
-    pub(super) fn ranges(&self, now: Duration) -> Vec<Range<u64>> {
-        let is_lent = now.as_nanos() < u128::from(self.lent_until.load(Relaxed));
-        let is_warm = |part| self.read.has(part) || (is_lent && self.lent.has(part));
+    pub(super) fn ranges(&self) -> Vec<Range<u64>> {
+        let is_warm = |part: &u64| self.marks.iter().any(|marks| marks.has(*part));
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        for part in (0..self.bytes.div_ceil(PART_BYTES)).filter(|part| is_warm(*part)) {
+        for part in (0..self.bytes.div_ceil(PART_BYTES)).filter(is_warm) {
             let (start, end) = (part * PART_BYTES, self.bytes.min((part + 1) * PART_BYTES));
             match ranges.last_mut() {
                 Some(last) if last.end == start => last.end = end,
@@ -81,6 +88,10 @@ impl Marks {
     fn has(&self, part: u64) -> bool {
         self.word(part).is_some_and(|word| word.load(Relaxed) >> (part % BITS) & 1 == 1)
     }
+
+    fn clear(&self) {
+        self.0.iter().for_each(|word| word.store(0, Relaxed));
+    }
 }
 
 fn parts_of(bytes: &Range<u64>) -> Range<u64> {
@@ -97,22 +108,29 @@ mod tests {
     const PART: u64 = PART_BYTES;
 
     #[test]
-    fn what_was_read_is_warm_and_what_was_read_before_for_a_while() {
-        let heat = Heat::new(100 * PART + 7);
-        let now = Duration::from_secs(5);
-        assert!(heat.ranges(now).is_empty());
+    fn what_was_read_is_warm_and_cools() {
+        let begin = Duration::from_secs(50);
+        let heat = Heat::new(100 * PART + 7, begin);
+        assert!(heat.ranges().is_empty());
         heat.note(&(3 * PART + 1..3 * PART + 2));
         heat.note(&(4 * PART..4 * PART));
         heat.note(&(63 * PART..64 * PART + 1));
         heat.note(&(100 * PART..100 * PART + 7));
         heat.note(&(7000 * PART..7001 * PART));
         let read = [3 * PART..4 * PART, 63 * PART..65 * PART, 100 * PART..100 * PART + 7];
-        assert_eq!(heat.ranges(now), read);
-        heat.lend(&[4 * PART..4 * PART + 1, 90 * PART..91 * PART], now);
-        let mut lent = read.to_vec();
-        lent[0].end = 5 * PART;
-        lent.insert(2, 90 * PART..91 * PART);
-        assert_eq!(heat.ranges(now + LENT_FOR - Duration::from_nanos(1)), lent);
-        assert_eq!(heat.ranges(now + LENT_FOR), read);
+        assert_eq!(heat.ranges(), read);
+        heat.cool(begin + NEW_FOR - Duration::from_secs(1));
+        heat.cool(begin + NEW_FOR);
+        heat.note(&(4 * PART..4 * PART + 1));
+        let mut both = read.to_vec();
+        both[0].end = 5 * PART;
+        assert_eq!(heat.ranges(), both);
+        heat.cool(begin + NEW_FOR * 3 / 2);
+        assert_eq!(heat.ranges(), both);
+        heat.cool(begin + 2 * NEW_FOR);
+        let ranges = heat.ranges();
+        assert_eq!((ranges.len(), ranges[0].clone()), (1, 4 * PART..5 * PART));
+        heat.cool(begin + 9 * NEW_FOR);
+        assert!(heat.ranges().is_empty());
     }
 }

@@ -189,6 +189,7 @@ impl Committer {
                 return;
             }
             room::make(&shared);
+            shared.open.cool(shared.home.now());
         }
     }
 

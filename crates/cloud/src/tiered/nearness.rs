@@ -14,7 +14,7 @@ use super::tables::Placed;
 
 /// Which of a table's bytes readers had lately, and find near.
 pub(super) fn of(shared: &Shared, number: u64) -> Vec<Range<u64>> {
-    let read = shared.open.heat(number, shared.home.now());
+    let read = shared.open.heat(number);
     match (read, shared.tables.cache(), remote::object_of(shared, number)) {
         (Some((Placed::Here(_), read)), ..) => read,
         // What readers had since has gone from there, if it is not there.
@@ -24,11 +24,10 @@ pub(super) fn of(shared: &Shared, number: u64) -> Vec<Range<u64>> {
     }
 }
 
-/// Waits until so much of new tables is near, as far as can be.
+/// Waits until so much of new tables is near, as far as can be, or the database closes.
 pub(super) fn bring(shared: &Arc<Shared>, tables: &[(FileNumber, Vec<Range<u64>>)]) {
-    let now = shared.home.now();
     let wanted = tables.iter().filter_map(|(number, ranges)| {
-        shared.open.lend_heat(number.0, ranges, now);
+        shared.open.lend_heat(number.0, ranges);
         fetch_of(shared, number.0, ranges)
     });
     let wanted: Vec<Fetch> = wanted.collect();
@@ -38,7 +37,7 @@ pub(super) fn bring(shared: &Arc<Shared>, tables: &[(FileNumber, Vec<Range<u64>>
     let numbers: Vec<u64> = wanted.iter().map(Fetch::number).collect();
     shared.change(|state| state.copies.want_now(wanted));
     shared.wait(|state| {
-        let is_over = state.stopping || state.failed.is_some();
+        let is_over = state.closing || state.stopping || state.failed.is_some();
         (is_over || state.copies.are_made(&numbers)).then_some(())
     });
 }
@@ -57,7 +56,7 @@ fn fetch_of(shared: &Shared, number: u64, ranges: &[Range<u64>]) -> Option<Fetch
 
 /// A copy is about to go: what readers had of it lately goes into the cache, if there is one.
 pub(super) fn keep_of(shared: &Shared, number: u64) -> Result<()> {
-    let Some((Placed::Here(file), ranges)) = shared.open.heat(number, shared.home.now()) else {
+    let Some((Placed::Here(file), ranges)) = shared.open.heat(number) else {
         return Ok(());
     };
     let Some(object) = remote::object_of(shared, number) else { return Ok(()) };

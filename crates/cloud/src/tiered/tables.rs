@@ -113,7 +113,7 @@ impl OpenTables {
             placed: RwLock::new(placed),
             bytes,
             path,
-            heat: Heat::new(bytes),
+            heat: Heat::new(bytes, owner.home.now()),
             awaits_copy: AtomicBool::new(false),
             owner: Arc::downgrade(owner),
         });
@@ -143,13 +143,20 @@ impl OpenTables {
     }
 
     /// What readers had lately of a table, and where it is. `None` if nobody has it open.
-    pub(super) fn heat(&self, number: u64, now: Duration) -> Option<(Placed, Vec<Range<u64>>)> {
-        self.find(number).map(|table| (table.placed(), table.heat.ranges(now)))
+    pub(super) fn heat(&self, number: u64) -> Option<(Placed, Vec<Range<u64>>)> {
+        self.find(number).map(|table| (table.placed(), table.heat.ranges()))
     }
 
     /// Readers had lately of other tables what these bytes of one hold.
-    pub(super) fn lend_heat(&self, number: u64, ranges: &[Range<u64>], now: Duration) {
-        self.find(number).iter().for_each(|table| table.heat.lend(ranges, now));
+    pub(super) fn lend_heat(&self, number: u64, ranges: &[Range<u64>]) {
+        let table = self.find(number);
+        table.iter().for_each(|table| ranges.iter().for_each(|range| table.heat.note(range)));
+    }
+
+    /// To be called now and then: what was read long ago is forgotten.
+    pub(super) fn cool(&self, now: Duration) {
+        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.values().filter_map(Weak::upgrade).for_each(|table| table.heat.cool(now));
     }
 
     fn find(&self, number: u64) -> Option<Arc<OpenTable>> {

@@ -367,6 +367,14 @@ impl Db {
         self.core().fail(why);
     }
 
+    /// Has a store of tables ([`Options::table_store`]) [bring near](crate::TableStore::bring_near) what is
+    /// [near](crate::TableStore::near) of another state of the same database, which is about to be read in this one: of its
+    /// tables that are not there, the same keys of those that there are only here. As merges do. Takes as long as the store
+    /// does; without such a store, nothing.
+    pub fn bring_near_of(&self, other: &Db) {
+        self.core().bring_near_of(other.core());
+    }
+
     /// Closes the database: ends background work, syncs the log, and returns the failure that ended
     /// writing, if one did. Other clones of the handle, and iterators, can still read; writes fail
     /// with `Closed`.

@@ -1,14 +1,19 @@
 //! What readers had near of tables that a merge replaces comes near of those that take their place, before they are shown: else a
 //! merge would make readers of far tables wait for what they had.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
+use crate::base::key::InternalKey;
 use crate::compaction::job::{Job, Output};
 use crate::db::core::Core;
 use crate::format::filename::FileNumber;
-use crate::format::table::builder::TableSummary;
 use crate::format::table::stretches::KeyStretch;
 use crate::version::table_meta::TableMeta;
+
+/// A table that takes others' place: its number, its size, and its first and last key.
+type Successor<'a> = ((FileNumber, u64), (&'a InternalKey, &'a InternalKey));
 
 impl Core {
     /// Called before an output is installed; its tables are open.
@@ -18,27 +23,58 @@ impl Core {
         }
         let near = job.input_tables().flat_map(|(_, input)| self.near_keys(input));
         let near: Vec<KeyStretch> = near.collect();
-        let bytes_of = |built: &TableSummary| -> Option<(FileNumber, Vec<Range<u64>>)> {
-            // What cannot be read is for its readers to complain about.
-            let table = self.tables.get(built.number, built.bytes).ok()?;
-            let wanted = table.bytes_with(&near, (&built.smallest, &built.largest));
-            (!wanted.is_empty()).then_some((built.number, wanted))
-        };
+        let built = output.tables.iter();
+        self.bring_keys_near(
+            &near,
+            built.map(|built| ((built.number, built.bytes), (&built.smallest, &built.largest))),
+        );
+    }
+
+    /// The same for the tables of a database that takes another's place.
+    pub(crate) fn bring_near_of(&self, other: &Core) {
+        if self.options.table_store.is_none() {
+            return;
+        }
+        let (ours, theirs) = (self.tables_by_number(), other.tables_by_number());
+        let gone = theirs.iter().filter(|(number, _)| !ours.contains_key(number));
+        let near: Vec<KeyStretch> = gone.flat_map(|(_, table)| other.near_keys(table)).collect();
+        let new = ours.iter().filter(|(number, _)| !theirs.contains_key(number));
+        self.bring_keys_near(
+            &near,
+            new.map(|(number, table)| ((*number, table.size), (&table.smallest, &table.largest))),
+        );
+    }
+
+    fn bring_keys_near<'a>(
+        &self,
+        near: &[KeyStretch],
+        successors: impl Iterator<Item = Successor<'a>>,
+    ) {
         if near.is_empty() {
             return;
         }
-        let wanted: Vec<_> = output.tables.iter().filter_map(bytes_of).collect();
+        let bytes_of = |((number, size), ends)| -> Option<(FileNumber, Vec<Range<u64>>)> {
+            // What cannot be read is for its readers to complain about.
+            let wanted = self.tables.get(number, size).ok()?.bytes_with(near, ends);
+            (!wanted.is_empty()).then_some((number, wanted))
+        };
+        let wanted: Vec<_> = successors.filter_map(bytes_of).collect();
         if !wanted.is_empty() {
             self.store.bring_near(&wanted);
         }
     }
 
-    fn near_keys(&self, input: &TableMeta) -> Vec<KeyStretch> {
-        let near = self.store.near(input.number);
+    fn near_keys(&self, table: &TableMeta) -> Vec<KeyStretch> {
+        let near = self.store.near(table.number);
         if near.is_empty() {
             return Vec::new();
         }
-        let (table, ends) = (input.open(&self.tables), (&input.smallest, &input.largest));
-        table.map_or_else(|_| Vec::new(), |table| table.keys_in(&near, ends))
+        let (opened, ends) = (table.open(&self.tables), (&table.smallest, &table.largest));
+        opened.map_or_else(|_| Vec::new(), |opened| opened.keys_in(&near, ends))
+    }
+
+    fn tables_by_number(&self) -> BTreeMap<FileNumber, Arc<TableMeta>> {
+        let version = Arc::clone(&self.view.load().version);
+        version.tables().map(|(_, table)| (table.number, Arc::clone(table))).collect()
     }
 }
