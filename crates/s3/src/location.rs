@@ -60,6 +60,8 @@ const EXPRESS: &str = "--x-s3";
 /// | --- | --- |
 /// | `allow_http=true` | an endpoint elsewhere may be spoken to in plain text; within this machine it always may |
 /// | `bulk_delete=false` | the server cannot remove many objects by one request |
+/// | `encryption=AES256`, `aws:kms` or `aws:kms:dsse` | the server is asked to encrypt what is put: with keys of its own, or of AWS's key service, once or twice |
+/// | `kms_key=ID` | with this key of the key service, by its id or ARN, instead of the bucket's usual one |
 #[derive(Clone)]
 pub struct Location {
     bucket: String,
@@ -68,8 +70,16 @@ pub struct Location {
     region: Option<String>,
     plain_text: PlainText,
     deletes: Deletes,
+    encryption: Option<&'static str>,
+    kms_key: Option<String>,
     environment: Vec<(&'static str, String)>,
 }
+
+/// How a server may be asked to encrypt, as S3's headers call it. Keys that the client sends along are left out: whoever opens a database
+/// would have to have them, in a URL or elsewhere.
+const ENCRYPTIONS: [&str; 3] = ["AES256", "aws:kms", "aws:kms:dsse"];
+/// By these the key service is asked for a key of a bucket's, and not for each object.
+const WITH_BUCKET_KEYS: &str = "aws:kms";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PlainText {
@@ -108,10 +118,15 @@ impl Location {
             region: None,
             plain_text: PlainText::WithinMachine,
             deletes: Deletes::Bulk,
+            encryption: None,
+            kms_key: None,
             environment: environment.filter(|(_, value)| !value.is_empty()).collect(),
         };
         for (word, value) in url.query_pairs() {
             location.take(&word, &value)?;
+        }
+        if location.kms_key.is_some() && location.encryption.is_none_or(|by| by == "AES256") {
+            return Err(wrong("kms_key is for encryption=aws:kms and aws:kms:dsse"));
         }
         Ok(location)
     }
@@ -161,10 +176,20 @@ impl Location {
             ("allow_http", "false") => self.plain_text = PlainText::WithinMachine,
             ("bulk_delete", "true") => self.deletes = Deletes::Bulk,
             ("bulk_delete", "false") => self.deletes = Deletes::OneByOne,
+            ("encryption", _) => {
+                let known = ENCRYPTIONS.into_iter().find(|known| *known == value);
+                let message = "encryption may be AES256, aws:kms or aws:kms:dsse";
+                self.encryption = Some(known.ok_or_else(|| wrong(message))?);
+            }
+            // It goes into a header.
+            ("kms_key", _) if value.bytes().all(|byte| byte.is_ascii_graphic()) => {
+                self.kms_key = Some(value.to_owned());
+            }
             // Neither word nor value are repeated: they may be keys that somebody put there.
             _ => {
                 return Err(wrong(
-                    "the URL's query may have endpoint, region, allow_http and bulk_delete",
+                    "the URL's query may have endpoint, region, allow_http, bulk_delete, encryption and \
+                     kms_key",
                 ));
             }
         }
@@ -206,6 +231,7 @@ impl Location {
         if let Some(endpoint) = endpoint {
             builder = builder.with_endpoint(endpoint);
         }
+        let builder = self.with_encryption(builder);
         let store = builder.build().map_err(|error| {
             wrong(&self.secrets().redact(&format!("cannot be opened: {error}")))
         })?;
@@ -216,6 +242,22 @@ impl Location {
             parts: Some(store as _),
             sorted: !is_express,
             deletes: self.deletes,
+        })
+    }
+
+    fn with_encryption(&self, builder: AmazonS3Builder) -> AmazonS3Builder {
+        let Some(by) = self.encryption else { return builder };
+        let bucket_keys = (by == WITH_BUCKET_KEYS).then_some("true");
+        let said = [
+            ("aws_server_side_encryption", Some(by)),
+            ("aws_sse_bucket_key_enabled", bucket_keys),
+            ("aws_sse_kms_key_id", self.kms_key.as_deref()),
+        ];
+        said.into_iter().fold(builder, |builder, (name, value)| {
+            match (name.parse::<AmazonS3ConfigKey>(), value) {
+                (Ok(key), Some(value)) => builder.with_config(key, value),
+                _ => builder,
+            }
         })
     }
 
@@ -335,6 +377,10 @@ mod tests {
             "s3://bucket/?secret=canary",
             "s3://bucket/?canary=1",
             "s3://bucket/?allow_http=canary",
+            "s3://bucket/?encryption=canary",
+            "s3://bucket/?kms_key=canary",
+            "s3://bucket/?encryption=AES256&kms_key=canary",
+            "s3://bucket/?encryption=aws:kms&kms_key=canary%0Ax",
             "s3://bucket/a//b",
             "s3://bucket/#canary",
         ] {

@@ -317,3 +317,38 @@ fn keys_are_seen_nowhere() {
         }
     }
 }
+
+/// Encryption is asked for where objects begin: of S3 parts of an upload need no word of it.
+#[test]
+fn who_wants_encryption_asks_for_it_with_each_object() {
+    let header = |name: &str| format!("x-amz-server-side-encryption{name}");
+    for (words, by, key, bucket_key) in [
+        ("encryption=AES256", "AES256", "", ""),
+        ("encryption=aws:kms", "aws:kms", "", "true"),
+        (
+            "encryption=aws:kms&kms_key=arn:aws:kms:r:1:key/k",
+            "aws:kms",
+            "arn:aws:kms:r:1:key/k",
+            "true",
+        ),
+        ("encryption=aws:kms:dsse&kms_key=k", "aws:kms:dsse", "k", ""),
+        ("bulk_delete=true", "", "", ""),
+    ] {
+        let server = Server::new(|request, _| upload(request));
+        let bucket = server.bucket_by(words, in_parts());
+        bucket.put("a", body(), Condition::Absent, call()).unwrap();
+        bucket.put("a", Bytes::from(vec![7; 250]), Condition::Always, call()).unwrap();
+        let asked = server.asked();
+        let begin = |request: &&Request| {
+            request.is("POST", "?uploads")
+                || (request.method == "PUT" && !request.is("PUT", "uploadId"))
+        };
+        let begins: Vec<&Request> = asked.iter().filter(begin).collect();
+        assert_eq!(begins.len(), 2, "{asked:?}");
+        for request in begins {
+            assert_eq!(request.header(&header("")), by, "{words}");
+            assert_eq!(request.header(&header("-aws-kms-key-id")), key, "{words}");
+            assert_eq!(request.header(&header("-bucket-key-enabled")), bucket_key, "{words}");
+        }
+    }
+}

@@ -100,6 +100,11 @@ impl Server {
     pub(crate) fn bucket_with(&self, options: Options) -> S3Bucket {
         bucket(&self.endpoint, options)
     }
+
+    /// Of which the URL says more.
+    pub(crate) fn bucket_by(&self, words: &str, options: Options) -> S3Bucket {
+        bucket(&format!("{}&{words}", self.endpoint), options)
+    }
 }
 
 /// Few attempts, and rests that a test can wait for.
