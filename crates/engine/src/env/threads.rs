@@ -24,8 +24,8 @@ pub trait Threads: Send + Sync {
     /// from now on.
     fn settle(&self, _place: Place) {}
 
-    /// On a thread started by [`spawn`](Self::spawn): lets others go first, for good.
-    fn lower_priority(&self) {}
+    /// On a thread started by [`spawn`](Self::spawn): lets others go first, by so many steps of `nice` more than before, for good.
+    fn lower_priority(&self, _steps: u32) {}
 
     /// Lets others have the processor for now, if any want it.
     fn give_way(&self) {}
@@ -82,8 +82,8 @@ impl Threads for SystemThreads {
     }
 
     #[cfg(target_os = "linux")]
-    fn lower_priority(&self) {
-        placement::lower_priority();
+    fn lower_priority(&self, steps: u32) {
+        placement::lower_priority(steps);
     }
 
     fn give_way(&self) {
@@ -100,8 +100,6 @@ mod placement {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
     use super::Place;
-
-    const NICER_BY: i32 = 5;
 
     thread_local! {
         /// Present on lanes.
@@ -167,9 +165,10 @@ mod placement {
     }
 
     /// On Linux this is of the calling thread alone.
-    pub(super) fn lower_priority() {
+    pub(super) fn lower_priority(steps: u32) {
+        let steps = i32::try_from(steps).unwrap_or(i32::MAX);
         if let Ok(nice) = getpriority_process(None) {
-            let _ = setpriority_process(None, nice + NICER_BY);
+            let _ = setpriority_process(None, nice.saturating_add(steps));
         }
     }
 }
@@ -262,10 +261,12 @@ mod tests {
         use rustix::process::getpriority_process;
         let before = getpriority_process(None).unwrap();
         let after = on_a_lane(|| {
-            SystemThreads.lower_priority();
-            getpriority_process(None).unwrap()
+            [5, 7].map(|steps| {
+                SystemThreads.lower_priority(steps);
+                getpriority_process(None).unwrap()
+            })
         });
-        assert_eq!(after, (before + 5).min(19));
+        assert_eq!(after, [5, 12].map(|steps| (before + steps).min(19)));
         assert_eq!(getpriority_process(None).unwrap(), before, "of the lane alone");
     }
 

@@ -17,7 +17,7 @@ thread_local! {
 struct Listening {
     inner: Arc<dyn Threads>,
     settled: Mutex<Vec<(String, Place)>>,
-    lowered: Mutex<Vec<String>>,
+    lowered: Mutex<Vec<(String, u32)>>,
     gave_way: Mutex<Vec<String>>,
 }
 
@@ -45,8 +45,8 @@ impl Threads for Listening {
         self.settled.lock().unwrap().push((NAME.with_borrow(String::clone), place));
     }
 
-    fn lower_priority(&self) {
-        self.lowered.lock().unwrap().push(NAME.with_borrow(String::clone));
+    fn lower_priority(&self, steps: u32) {
+        self.lowered.lock().unwrap().push((NAME.with_borrow(String::clone), steps));
     }
 
     fn give_way(&self) {
@@ -109,7 +109,32 @@ fn lanes_keep_off_the_writers_processor() {
     }
     let mut lowered = threads.lowered.lock().unwrap().clone();
     lowered.sort();
-    assert_eq!(lowered, ["siltstone-compact-0", "siltstone-compact-1"]);
+    let merges = ["siltstone-compact-0", "siltstone-compact-1"];
+    assert_eq!(lowered, merges.map(|lane| (lane.to_owned(), 5)));
+}
+
+#[test]
+fn lanes_go_behind_readers_beside_writers() {
+    for (lanes_make_way, reads) in [(true, true), (true, false), (false, true)] {
+        let (db, threads) = busy(lanes_make_way);
+        let are_behind = || {
+            let lowered = threads.lowered.lock().unwrap();
+            let is_behind = |lane: &str| lowered.contains(&(format!("siltstone-{lane}"), 7));
+            ["flush", "compact-0", "compact-1"].iter().all(|lane| is_behind(lane))
+        };
+        let expects = lanes_make_way && reads;
+        for _ in 0..if expects { 10_000 } else { 100 } {
+            write(&db, 32 << 10, || false);
+            if reads {
+                db.get("absent").unwrap();
+            }
+            if are_behind() {
+                break;
+            }
+        }
+        db.close().unwrap();
+        assert_eq!(are_behind(), expects, "{lanes_make_way} {reads}");
+    }
 }
 
 /// Everybody is on one processor here.

@@ -15,6 +15,7 @@ mod left;
 pub(crate) mod manual;
 mod nearness;
 pub(crate) mod outlook;
+pub(crate) mod readers;
 pub(crate) mod seat;
 pub(crate) mod sweep;
 
@@ -29,6 +30,11 @@ use crate::env::threads::Lane;
 /// A lane waits so many times so long before it tries again what failed: a tenth of a second.
 const RETRY_NAPS: u32 = 20;
 const RETRY_NAP: Duration = Duration::from_millis(5);
+
+/// Steps of `nice` by which lanes that merge go behind the one that flushes ..
+const BEHIND_FLUSHES: u32 = 5;
+/// .. and all of them behind readers beside writers: a flush then gets a fifth of what a reader does.
+const BEHIND_READERS: u32 = 7;
 
 /// What became of a look for work.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,7 +98,7 @@ impl Lanes {
         let lane_core = Arc::clone(core);
         let lane = move || {
             if precedence == Precedence::Second && lane_core.options.lanes_make_way {
-                lane_core.env.threads.lower_priority();
+                lane_core.env.threads.lower_priority(BEHIND_FLUSHES);
             }
             lane_core.run_lane(work);
         };
@@ -110,9 +116,14 @@ impl Lanes {
 impl Core {
     /// A lane's life: work while there is some, sleep while there is none, end when closing.
     fn run_lane(&self, work: fn(&Core) -> Worked) {
+        let mut is_behind_readers = !self.options.lanes_make_way;
         loop {
             let seen = self.work.rings();
             self.make_way(false);
+            if !is_behind_readers && self.readers.are_beside_writers() {
+                self.env.threads.lower_priority(BEHIND_READERS);
+                is_behind_readers = true;
+            }
             // Whatever panics here, a filter's policy for one, must not leave writers waiting for the lane.
             let worked = self.watch(|| work(self)).unwrap_or(Worked::Idle);
             let state = self.state.lock();

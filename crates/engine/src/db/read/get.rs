@@ -16,6 +16,7 @@ impl Core {
         options: &ReadOptions,
         mut found: impl FnMut(&[u8]) -> R,
     ) -> Result<Option<R>> {
+        self.readers.note();
         // The order of these two loads matters; see `View::visible`.
         let pinned = self.view.load();
         let seqno = self.read_seqno(options);

@@ -99,6 +99,7 @@ impl Saved {
 
 impl DbIterator {
     pub(crate) fn new(core: &Arc<Core>, options: &ReadOptions) -> Result<Self> {
+        core.readers.note();
         // Pin first, then the number; see `View::visible`.
         let pinned = core.view.load_full();
         let seqno = core.read_seqno(options);
