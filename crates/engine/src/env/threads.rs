@@ -24,7 +24,8 @@ pub trait Threads: Send + Sync {
     /// from now on.
     fn settle(&self, _place: Place) {}
 
-    /// On a thread started by [`spawn`](Self::spawn): lets others go first, by so many steps of `nice` more than before, for good.
+    /// On a thread started by [`spawn`](Self::spawn): lets others go first, for good: its priority is by so many steps of `nice`, at
+    /// least, lower than when it began. To say so again costs nothing.
     fn lower_priority(&self, _steps: u32) {}
 
     /// Lets others have the processor for now, if any want it.
@@ -94,7 +95,7 @@ impl Threads for SystemThreads {
 /// Where lanes run. All of it is help for the scheduler: what the system refuses stays as it is.
 #[cfg(target_os = "linux")]
 mod placement {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
 
     use rustix::process::{getpriority_process, setpriority_process};
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -104,7 +105,12 @@ mod placement {
     thread_local! {
         /// Present on lanes.
         static SETTLED: RefCell<Option<Settled>> = const { RefCell::new(None) };
+        /// By so many steps.
+        static LOWERED: Cell<u32> = const { Cell::new(0) };
     }
+
+    /// There are no more.
+    const NICE_MAX: u32 = 39;
 
     struct Settled {
         place: Place,
@@ -166,9 +172,11 @@ mod placement {
 
     /// On Linux this is of the calling thread alone.
     pub(super) fn lower_priority(steps: u32) {
-        let steps = i32::try_from(steps).unwrap_or(i32::MAX);
-        if let Ok(nice) = getpriority_process(None) {
-            let _ = setpriority_process(None, nice.saturating_add(steps));
+        let more = steps.saturating_sub(LOWERED.replace(steps.max(LOWERED.get())));
+        if more > 0
+            && let Ok(nice) = getpriority_process(None)
+        {
+            let _ = setpriority_process(None, nice.saturating_add(more.min(NICE_MAX) as i32));
         }
     }
 }
@@ -261,12 +269,12 @@ mod tests {
         use rustix::process::getpriority_process;
         let before = getpriority_process(None).unwrap();
         let after = on_a_lane(|| {
-            [5, 7].map(|steps| {
+            [5, 5, 12, 7].map(|steps| {
                 SystemThreads.lower_priority(steps);
                 getpriority_process(None).unwrap()
             })
         });
-        assert_eq!(after, [5, 12].map(|steps| (before + steps).min(19)));
+        assert_eq!(after, [5, 5, 12, 12].map(|steps| (before + steps).min(19)));
         assert_eq!(getpriority_process(None).unwrap(), before, "of the lane alone");
     }
 

@@ -15,10 +15,10 @@ use crate::compaction::hot_map::{HotMap, KeyHash};
 use crate::compaction::job::{Job, Output};
 use crate::compaction::policy::PickView;
 use crate::compaction::remains::remains;
-use crate::db::background::Worked;
 use crate::db::background::away::{AwayJob, Waits};
 use crate::db::background::homecoming::{is_near_level0, is_of_level0};
 use crate::db::background::install::refused;
+use crate::db::background::{Precedence, Worked};
 use crate::db::core::Core;
 use crate::db::state::State;
 use crate::format::filename::FileNumber;
@@ -316,6 +316,14 @@ impl Core {
         Ok(())
     }
 
+    /// Of a lane; who waits for a merge by hand stays where he is.
+    fn merge_makes_way(&self) {
+        self.make_way(true);
+        if self.env.threads.place().is_some() {
+            self.go_behind(Precedence::Second);
+        }
+    }
+
     pub(crate) fn with_context<R>(
         &self,
         threads: usize,
@@ -334,7 +342,7 @@ impl Core {
             tells_numbers: self.options.compaction_service.is_none(),
             cancelled: &self.cancelled,
             threads,
-            make_way: &|| self.make_way(true),
+            make_way: &|| self.merge_makes_way(),
             hotness: self.hot_map.as_ref().map(|_| &hotness as _),
             call_for_help: &|| self.ring_for_work(),
             finished: &|_| Ok(()),

@@ -55,7 +55,6 @@ impl Core {
     fn flush(&self, entry: &Logged, job: u64) -> Result<()> {
         let begin = self.env.clock.now();
         self.backlog.flush_begins(begin);
-        self.readers.note_flush();
         self.let_residents_go();
         let snapshots = self.snapshots.with_visible(|| self.visible_seqno());
         let table = self.build_level0(&entry.table, &snapshots)?;

@@ -33,7 +33,7 @@ const RETRY_NAP: Duration = Duration::from_millis(5);
 
 /// Steps of `nice` by which lanes that merge go behind the one that flushes ..
 const BEHIND_FLUSHES: u32 = 5;
-/// .. and all of them behind readers beside writers: a flush then gets a fifth of what a reader does.
+/// .. and all of them behind readers beside a writer: a flush then gets a fifth of what a reader does.
 const BEHIND_READERS: u32 = 7;
 
 /// What became of a look for work.
@@ -49,7 +49,7 @@ pub(crate) enum Worked {
 
 /// Who goes first where processors are few.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Precedence {
+pub(crate) enum Precedence {
     /// Writers may wait for it.
     First,
     Second,
@@ -97,10 +97,7 @@ impl Lanes {
     ) -> Result<()> {
         let lane_core = Arc::clone(core);
         let lane = move || {
-            if precedence == Precedence::Second && lane_core.options.lanes_make_way {
-                lane_core.env.threads.lower_priority(BEHIND_FLUSHES);
-            }
-            lane_core.run_lane(work);
+            lane_core.run_lane(precedence, work);
         };
         self.0.push(core.env.threads.spawn(&name, Box::new(lane))?);
         Ok(())
@@ -115,15 +112,11 @@ impl Lanes {
 
 impl Core {
     /// A lane's life: work while there is some, sleep while there is none, end when closing.
-    fn run_lane(&self, work: fn(&Core) -> Worked) {
-        let mut is_behind_readers = !self.options.lanes_make_way;
+    fn run_lane(&self, precedence: Precedence, work: fn(&Core) -> Worked) {
         loop {
             let seen = self.work.rings();
             self.make_way(false);
-            if !is_behind_readers && self.readers.are_beside_writers() {
-                self.env.threads.lower_priority(BEHIND_READERS);
-                is_behind_readers = true;
-            }
+            self.go_behind(precedence);
             // Whatever panics here, a filter's policy for one, must not leave writers waiting for the lane.
             let worked = self.watch(|| work(self)).unwrap_or(Worked::Idle);
             let state = self.state.lock();
@@ -138,6 +131,18 @@ impl Core {
                 }
                 Worked::Idle => drop(self.work.wait_past(seen, state, |state| state.closing)),
             }
+        }
+    }
+
+    /// Lets those go first who should.
+    pub(crate) fn go_behind(&self, precedence: Precedence) {
+        let behind_flushes = match precedence {
+            Precedence::First => 0,
+            Precedence::Second => BEHIND_FLUSHES,
+        };
+        let behind_readers = if self.readers.are_beside_writer() { BEHIND_READERS } else { 0 };
+        if self.options.lanes_make_way {
+            self.env.threads.lower_priority(behind_flushes + behind_readers);
         }
     }
 

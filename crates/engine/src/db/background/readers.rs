@@ -1,67 +1,116 @@
-//! Whether the database is read while it is written without a pause. Where readers and lanes have one processor, the one that the
-//! writer leaves, lanes would take most of it from readers, so they go behind them; for good, since a thread that has
-//! lowered its priority may not raise it again.
+//! Whether other threads read while one writes without a pause. Where readers and lanes have one processor, the one that the writer
+//! leaves, lanes would take most of it from readers, so they go behind them; for good, since a thread that has lowered its
+//! priority may not raise it again.
 //!
-//! **Concurrency.** Readers set a mark that is mostly set already: they look at it, and write it once for each flush.
+//! The leader of the writers looks every 16 KiB whether somebody has read since. Who does so in an eighth of all looks, for some
+//! mebibytes, is no passer-by.
+//!
+//! **Concurrency.** Readers set a mark that is mostly set already: they look at it, and write it once for each look of the leader.
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// So many flushes in a row during which somebody read.
-const FLUSHES_MIN: u64 = 3;
+/// Looks that are judged together, ..
+const LOOKS: u64 = 64;
+/// .. of which so many find that somebody has read, ..
+const HITS_MIN: u64 = 8;
+/// .. so many times in a row.
+const STREAK: u64 = 4;
+
+const NOBODY: u64 = 0;
 
 /// Apart from what writers change: each read looks here.
 #[repr(align(128))]
 #[derive(Default)]
 pub(crate) struct Readers {
-    seen: AtomicBool,
-    /// Flushes in a row, until the last one.
-    flushes: AtomicU64,
+    /// Who has read since the last look.
+    seen: AtomicU64,
     are_beside: AtomicBool,
+    looks: AtomicU64,
+    hits: AtomicU64,
+    streak: AtomicU64,
 }
 
 impl Readers {
-    /// Somebody reads.
+    /// This thread reads.
     #[inline]
     pub(crate) fn note(&self) {
-        if !self.seen.load(Relaxed) {
-            self.seen.store(true, Relaxed);
+        if self.seen.load(Relaxed) == NOBODY {
+            self.seen.store(this_thread(), Relaxed);
         }
     }
 
-    /// A flush begins, by the one lane that flushes.
-    pub(crate) fn note_flush(&self) {
-        let flushes = match self.seen.swap(false, Relaxed) {
-            true => self.flushes.load(Relaxed) + 1,
-            false => 0,
-        };
-        self.flushes.store(flushes, Relaxed);
-        if flushes >= FLUSHES_MIN {
+    /// The leader of the writers looks.
+    pub(crate) fn look(&self) {
+        let seen = self.seen.swap(NOBODY, Relaxed);
+        let hits = self.hits.load(Relaxed) + u64::from(seen != NOBODY && seen != this_thread());
+        let looks = self.looks.load(Relaxed) + 1;
+        let is_over = looks == LOOKS;
+        self.looks.store(if is_over { 0 } else { looks }, Relaxed);
+        self.hits.store(if is_over { 0 } else { hits }, Relaxed);
+        if is_over {
+            self.judge(hits);
+        }
+    }
+
+    fn judge(&self, hits: u64) {
+        let streak = if hits >= HITS_MIN { self.streak.load(Relaxed) + 1 } else { 0 };
+        self.streak.store(streak, Relaxed);
+        if streak >= STREAK {
             self.are_beside.store(true, Relaxed);
         }
     }
 
-    /// Whether there were readers beside writers, at any time.
-    pub(crate) fn are_beside_writers(&self) -> bool {
+    /// Whether there were readers beside the writer, at any time.
+    pub(crate) fn are_beside_writer(&self) -> bool {
         self.are_beside.load(Relaxed)
     }
+}
+
+/// A number that no other thread has while this one lives.
+#[cold]
+fn this_thread() -> u64 {
+    thread_local! {
+        static HERE: u8 = const { 0 };
+    }
+    HERE.with(|here| std::ptr::from_ref(here).addr() as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn readers_are_beside_writers_once_they_read_between_flushes() {
-        let readers = Readers::default();
-        let flush = |reads: bool| {
-            if reads {
-                (0..9).for_each(|_| readers.note());
+    /// Looks after each of which somebody else has read, or nobody.
+    fn look(readers: &Readers, reads: impl IntoIterator<Item = bool>) -> bool {
+        for is_read in reads {
+            if is_read {
+                std::thread::scope(|scope| drop(scope.spawn(|| readers.note())));
             }
-            readers.note_flush();
-            readers.are_beside_writers()
-        };
-        assert_eq!([true, true, false, true, true].map(flush), [false; 5]);
-        assert!(flush(true));
-        assert!(flush(false), "for good");
+            readers.look();
+        }
+        readers.are_beside_writer()
+    }
+
+    fn each(nth: u64) -> impl Iterator<Item = bool> {
+        (0..LOOKS).map(move |at| at % nth == 0)
+    }
+
+    #[test]
+    fn who_reads_again_and_again_is_beside_the_writer() {
+        let readers = Readers::default();
+        for nth in [8, 8, 8, 10, 8, 8, 8] {
+            assert!(!look(&readers, each(nth)), "{nth}");
+        }
+        assert!(look(&readers, each(8)));
+        assert!(look(&readers, std::iter::repeat_n(false, 1000)), "for good");
+    }
+
+    #[test]
+    fn who_writes_himself_is_not() {
+        let readers = Readers::default();
+        for _ in 0..100 * LOOKS {
+            readers.note();
+            readers.look();
+        }
+        assert!(!readers.are_beside_writer());
     }
 }

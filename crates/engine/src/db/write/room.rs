@@ -74,6 +74,7 @@ impl Core {
         if let Some(processor) = self.env.threads.processor() {
             self.seat.note(processor, now, self.counters.batches_written.get());
         }
+        self.readers.look();
         self.let_residents_go();
         self.look_for_spare_log(filled);
         if self.memory.runs_low() {
