@@ -199,11 +199,7 @@ pub(crate) fn assemble(
     graveyard: Arc<Graveyard>,
     memtable: Arc<MemTable>,
 ) -> Core {
-    let fs = Arc::clone(&options.env.file_system);
-    let store: Arc<dyn TableStore> = match &options.table_store {
-        Some(store) => Arc::clone(store),
-        None => Arc::new(LocalStore::new(fs, dir)),
-    };
+    let store = table_store(dir, &options);
     let tables = table_cache(&options, &settings, Arc::clone(&store), &graveyard);
     let state = State {
         memtable: Logged { table: memtable, wal: FileNumber(0), start: SeqNo(1) },
@@ -261,6 +257,14 @@ pub(crate) fn assemble(
         _lock: lock,
         options,
         settings,
+    }
+}
+
+/// The user's, or the folder.
+fn table_store(dir: &Path, options: &Options) -> Arc<dyn TableStore> {
+    match &options.table_store {
+        Some(store) => Arc::clone(store),
+        None => Arc::new(LocalStore::new(Arc::clone(&options.env.file_system), dir)),
     }
 }
 
