@@ -6,7 +6,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::key::InternalKey;
+use crate::base::sync::atomic::Ordering::Relaxed;
 use crate::compaction::job::{Job, Output};
+use crate::db::background::homecoming::is_of_level0;
 use crate::db::core::Core;
 use crate::format::filename::FileNumber;
 use crate::format::table::stretches::KeyStretch;
@@ -18,7 +20,9 @@ type Successor<'a> = ((FileNumber, u64), (&'a InternalKey, &'a InternalKey));
 impl Core {
     /// Called before an output is installed; its tables are open.
     pub(super) fn bring_near(&self, job: &Job, output: &Output) {
-        if self.options.table_store.is_none() {
+        // Writers who are held back wait until it is installed.
+        if self.options.table_store.is_none() || (is_of_level0(job) && self.are_writers_held_back())
+        {
             return;
         }
         let near = job.input_tables().flat_map(|(_, input)| self.near_keys(input));
@@ -62,6 +66,10 @@ impl Core {
         if !wanted.is_empty() {
             self.store.bring_near(&wanted);
         }
+    }
+
+    fn are_writers_held_back(&self) -> bool {
+        self.level0_tables.load(Relaxed) >= self.settings.level0.slow_down as u64
     }
 
     fn near_keys(&self, table: &TableMeta) -> Vec<KeyStretch> {
