@@ -336,6 +336,10 @@ impl Tables for Watched<CloudTables> {
         Tables::keep_job(&self.inner, number, record)
     }
 
+    fn is_kept(&self, job: JobId) -> bool {
+        Tables::is_kept(&self.inner, job)
+    }
+
     fn left_jobs(&self) -> Vec<(JobId, Bytes)> {
         Tables::left_jobs(&self.inner)
     }

@@ -43,6 +43,10 @@ impl Tables for CloudTables {
         true
     }
 
+    fn is_kept(&self, job: JobId) -> bool {
+        CloudTables::is_kept(self, job)
+    }
+
     fn left_jobs(&self) -> Vec<(JobId, Bytes)> {
         CloudTables::left_jobs(self)
     }

@@ -37,7 +37,7 @@ impl Leaving {
             Err(why) => return done.complete(JobOutcome::RunHere(why)),
         };
         if shared.tables.keep_job(spec.number.0, Bytes::from(remote.to_bytes())) {
-            away.note_kept();
+            away.note_kept(&open);
         }
         Going { client, spec: remote, begun: false, priority, order, open, done }.go(away);
     }
@@ -78,8 +78,8 @@ struct AwayState {
     ticket: Option<Ticket>,
     /// Nobody here wants it any more: how the broker is told so.
     over: Option<fn(&Ticket)>,
-    /// Whoever opens the database next knows of it.
-    is_kept: bool,
+    /// Whoever opens the database next will know of it, if its record gets to where that is kept.
+    kept: Option<(Arc<Shared>, JobId)>,
 }
 
 impl Away {
@@ -88,8 +88,8 @@ impl Away {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn note_kept(&self) {
-        self.state().is_kept = true;
+    pub(crate) fn note_kept(&self, open: &OpenJob) {
+        self.state().kept = Some((Arc::clone(&open.shared), open.job));
     }
 
     fn is_over(&self) -> bool {
@@ -123,7 +123,9 @@ impl Submitted for AwayHandle {
     }
 
     fn leave(&self) {
-        let is_kept = self.0.state().is_kept;
+        let kept = self.0.state().kept.clone();
+        // Else a worker would go on for nobody.
+        let is_kept = kept.is_some_and(|(shared, job)| shared.tables.is_kept(job));
         self.0.end(if is_kept { Ticket::leave } else { Ticket::cancel });
     }
 }

@@ -85,7 +85,7 @@ impl LeftJob for Leftover {
         let Leftover { record: Record { open, spec, begun, .. }, client, order } = *self;
         let (spec, priority) = (Arc::new(spec), Priority::default());
         let away = AwayHandle::default();
-        away.0.note_kept();
+        away.0.note_kept(&open);
         Going { client, spec, begun, priority, order, open, done }.go(&away.0);
         Box::new(away)
     }

@@ -54,6 +54,12 @@ pub trait Tables: Send + Sync {
         false
     }
 
+    /// Asked when the database closes: whether what was kept of a job will be found by whoever opens it next, as far as that can be
+    /// told now. Must not block.
+    fn is_kept(&self, _job: JobId) -> bool {
+        true
+    }
+
     /// Jobs of earlier openings that have not ended, as far as anybody knows, and what was kept of each. Asked once, before
     /// the database opens; each of them [ends](Self::job_ends). May block.
     fn left_jobs(&self) -> Vec<(JobId, Bytes)> {

@@ -65,6 +65,11 @@ impl JobRecords {
         }
     }
 
+    /// It is there, or on its way.
+    fn is_kept(&self, job: JobId) -> bool {
+        matches!(self.all.get(&job), Some(Stage::There | Stage::Going))
+    }
+
     pub(super) fn next(&mut self) -> Option<Errand> {
         if !self.over.is_empty() {
             return Some(Errand::Remove(std::mem::take(&mut self.over)));
@@ -108,6 +113,11 @@ impl CloudTables {
     pub fn keep_job(&self, number: u64, record: Bytes) {
         let job = JobId { epoch: self.epoch, number };
         self.shared.change(|state| state.records.keep(job, record));
+    }
+
+    /// Whether what was kept of a job is in the bucket, or on its way there: what waits to go there may stay behind when the database closes.
+    pub fn is_kept(&self, job: JobId) -> bool {
+        self.shared.state().records.is_kept(job)
     }
 
     /// Jobs of earlier openings of which tables may still come, and what was kept of each. They stay open until each is
@@ -191,9 +201,11 @@ mod tests {
         assert!(records.next().is_none(), "never there");
 
         records.keep(JOB, record());
+        assert!(!records.is_kept(JOB), "it may stay behind");
         assert!(is_put(&mut records) && records.next().is_none());
+        assert!(records.is_kept(JOB));
         records.was_put(JOB);
-        assert!(records.next().is_none());
+        assert!(records.next().is_none() && records.is_kept(JOB));
         records.end(JOB);
         assert!(is_removed(&mut records) && records.next().is_none());
 
