@@ -535,6 +535,38 @@ fn closing_leaves_what_is_away_and_waits_for_nothing() {
     db.close().unwrap();
 }
 
+/// One that is back is installed: whoever ran it has forgotten it by now.
+#[test]
+fn closing_installs_what_is_back() {
+    for is_sound in [true, false] {
+        let (store, desk) = (Arc::new(Objects::default()), Arc::new(Desk::default()));
+        let db = Db::open("db", options(&store, &desk)).unwrap();
+        let mut writes = 0;
+        while !desk.is_asked() {
+            fill(&db, writes..writes + 100);
+            writes += 100;
+            while db.run_background_step().unwrap() {}
+        }
+        let given = desk.next();
+        let inputs: Vec<_> = given.spec.inputs.iter().map(|input| input.number).collect();
+        match is_sound {
+            true => given.run(&store),
+            false => given.done.complete(JobOutcome::RunHere("nobody wants it".to_owned())),
+        }
+        let handle = db.clone();
+        db.close().unwrap();
+        let metrics = handle.metrics();
+        assert_eq!(
+            (metrics.merges_away, metrics.merges),
+            (u64::from(is_sound), u64::from(is_sound))
+        );
+        let tables = handle.levels().into_iter().flat_map(|level| level.tables);
+        let is_input = tables.map(|table| table.number).any(|number| inputs.contains(&number));
+        assert_eq!(is_input, !is_sound);
+        drop(handle);
+    }
+}
+
 /// One that is just being given away, too.
 #[test]
 fn closing_leaves_what_is_on_its_way_out() {

@@ -99,6 +99,12 @@ impl Away {
         self.take(|away| away.outcome.is_some() && away.waits == Waits::Nobody)
     }
 
+    /// The same of those that ran elsewhere, and well.
+    pub(crate) fn take_done(&mut self) -> Option<AwayJob> {
+        let is_done = |away: &AwayJob| matches!(away.outcome, Some(JobOutcome::Done(_)));
+        self.take(|away| is_done(away) && away.waits == Waits::Nobody)
+    }
+
     /// Takes out a job that is not, and that no caller waits for.
     pub(crate) fn take_unfinished(
         &mut self,

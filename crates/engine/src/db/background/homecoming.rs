@@ -53,6 +53,20 @@ impl Rest {
 }
 
 impl Core {
+    /// Before the database closes: jobs that are back are installed, for who ran them elsewhere has forgotten them by now. One that
+    /// cannot be is done again some time.
+    pub(crate) fn install_what_is_back(&self) {
+        loop {
+            let back = {
+                let mut state = self.state.lock();
+                let is_over = state.closing || state.failed.is_some();
+                if is_over { None } else { state.away.take_done() }
+            };
+            let Some(back) = back else { return };
+            let _ = self.go_on(back, 1);
+        }
+    }
+
     /// Whether a job that may be in the way of level 0 is not given away: for a while after one had to be taken back, or if it would be back
     /// too late, and would be done sooner here. Here it may wait for a processor that the writer has, and for inputs that are far away.
     pub(crate) fn stays_here(&self, state: &State, job: &Job, is_paced: bool) -> bool {
