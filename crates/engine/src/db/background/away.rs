@@ -321,13 +321,7 @@ impl Core {
                 None => Err("nobody has told of its end".to_owned()),
             };
             match output {
-                Ok(output) => {
-                    let since = begun.at;
-                    self.install_output(&job, &output, begun)?;
-                    self.counters.merges_away.add(1);
-                    self.note_back(&job, (since, runs_since));
-                    Ok(())
-                }
+                Ok(output) => self.install_adopted(&job, &output, (begun, runs_since)),
                 Err(why) => {
                     self.counters.merges_come_home.add(1);
                     self.listeners.tell(&Event::CompactionCameHome { job: id, why });
@@ -339,6 +333,34 @@ impl Core {
             self.state.lock().in_flight.end(id);
         }
         ended
+    }
+
+    /// Installs what has come back and is sound, and merges nothing here, whatever becomes of it.
+    pub(crate) fn install_done(&self, back: AwayJob) {
+        let id = back.job.id;
+        let ended = self.watch_job(|| {
+            let AwayJob { job, begun, outcome, runs_since, .. } = back;
+            let Some(JobOutcome::Done(finished)) = &outcome else { return Err(refused(id)) };
+            self.check_inputs(&job)?;
+            let output = self.adopt(&job, &**finished)?;
+            self.install_adopted(&job, &output, (begun, runs_since))
+        });
+        if ended.is_err() {
+            self.state.lock().in_flight.end(id);
+        }
+    }
+
+    fn install_adopted(
+        &self,
+        job: &Job,
+        output: &Output,
+        (begun, runs_since): (Begun, Option<Duration>),
+    ) -> Result<()> {
+        let since = begun.at;
+        self.install_output(job, output, begun)?;
+        self.counters.merges_away.add(1);
+        self.note_back(job, (since, runs_since));
+        Ok(())
     }
 
     /// Rule R10, which V1 keeps: looked at once more, for a job may have been away for hours.

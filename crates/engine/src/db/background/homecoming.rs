@@ -63,7 +63,7 @@ impl Core {
                 if is_over { None } else { state.away.take_done() }
             };
             let Some(back) = back else { return };
-            let _ = self.go_on(back, 1);
+            self.install_done(back);
         }
     }
 

@@ -48,8 +48,6 @@ impl Core {
     /// Ends writing and tells the lanes to end; the caller joins them. Only the first call does
     /// anything.
     pub(crate) fn stop(&self) -> Result<()> {
-        // Nothing is merged here any more.
-        self.cancelled.store(true, Ordering::Relaxed);
         self.install_what_is_back();
         let mut state = self.state.lock();
         if std::mem::replace(&mut state.closing, true) {
@@ -58,6 +56,7 @@ impl Core {
         self.failed.store(true, Ordering::Release); // As in `fail`.
         let away = state.away.take_all();
         drop(state);
+        self.cancelled.store(true, Ordering::Relaxed);
         self.entrance.close();
         away.into_iter().for_each(AwayJob::leave);
         self.changed.notify_all();
