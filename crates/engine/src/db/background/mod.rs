@@ -4,6 +4,7 @@
 //! One lane flushes and does nothing else, so that a flush never waits behind a merge; some lanes
 //! compact; one removes files.
 
+mod adopt;
 pub(crate) mod away;
 pub(crate) mod bell;
 pub(crate) mod compact;
