@@ -108,9 +108,10 @@ pub struct Options {
     /// [`compact_range`](crate::Db::compact_range); 1 to 16. Default: 2.
     pub compaction_lanes: usize,
     /// Let lanes make way: those that compact run at a lower priority (by 5 steps of `nice`), so that flushes come first; all
-    /// go 7 steps lower, for good, once other threads read beside one that writes; and all keep off the processor on which a thread writes without a pause, or, if there is no other, flushes that have time
-    /// stop for it again and again. On Linux; it shortens the longest writes where there are few processors, and changes
-    /// nothing for the program's own threads. Default: true.
+    /// go 7 steps lower, for good, once other threads read beside one that writes; and all keep off the processor on which a
+    /// thread writes without a pause, or, if there is no other, flushes that have time stop for it again and again. On
+    /// Linux; it shortens the longest writes and helps readers where there are few processors, and changes nothing for the
+    /// program's own threads. Default: true.
     pub lanes_make_way: bool,
     /// Who does background work. Default: lanes of the database's own.
     pub background: Background,

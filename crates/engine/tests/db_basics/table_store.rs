@@ -106,6 +106,17 @@ fn options(env: &Env, store: &Arc<Elsewhere>) -> Options {
     }
 }
 
+/// Writes every key twice, and does all that is to be done for it.
+fn fill(db: &Db) {
+    for number in (0..KEYS).chain(0..KEYS) {
+        let key = number * 7919 % KEYS;
+        db.put(key.to_be_bytes(), key.to_string()).unwrap();
+        work_off(db);
+    }
+    db.flush().unwrap();
+    work_off(db);
+}
+
 fn check(db: &Db, store: &Elsewhere) {
     let tables = db.levels().into_iter().flat_map(|level| level.tables);
     assert_eq!(store.live(), tables.map(|table| table.number).collect());
@@ -118,13 +129,7 @@ fn check(db: &Db, store: &Elsewhere) {
 fn tables_lie_where_the_store_puts_them_and_it_knows_which_count() {
     let (env, store) = (Env::memory(), Elsewhere::new());
     let db = Db::open("db", options(&env, &store)).unwrap();
-    for number in (0..KEYS).chain(0..KEYS) {
-        let key = number * 7919 % KEYS;
-        db.put(key.to_be_bytes(), key.to_string()).unwrap();
-        work_off(&db);
-    }
-    db.flush().unwrap();
-    work_off(&db);
+    fill(&db);
     assert!(db.metrics().merges >= 5, "{:?}", db.metrics());
     check(&db, &store);
     db.checkpoint("copy").unwrap();
@@ -220,13 +225,7 @@ fn is_brought_near(near: Vec<Range<u64>>, slow_down: usize) -> bool {
     let level0 = Level0Limits { compact: 4, slow_down, stop: 100 };
     let db = Db::open("db", Options { level0, level1_bytes: 1 << 30, ..options(&env, &store) });
     let db = db.unwrap();
-    for number in (0..KEYS).chain(0..KEYS) {
-        let key = number * 7919 % KEYS;
-        db.put(key.to_be_bytes(), key.to_string()).unwrap();
-        work_off(&db);
-    }
-    db.flush().unwrap();
-    work_off(&db);
+    fill(&db);
     assert!(db.metrics().merges > 0);
     check(&db, &store);
     let brought = store.brought.lock().unwrap();

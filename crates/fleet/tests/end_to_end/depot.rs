@@ -93,6 +93,8 @@ pub(crate) struct Depot {
     /// Those of workers.
     adopted: Mutex<BTreeSet<String>>,
     open_jobs: Mutex<BTreeSet<u64>>,
+    /// Whether records of jobs are kept, and if so, whether they are where the next opening finds them.
+    records: Mutex<Option<bool>>,
 }
 
 impl Depot {
@@ -105,7 +107,13 @@ impl Depot {
             tables: Mutex::default(),
             adopted: Mutex::default(),
             open_jobs: Mutex::default(),
+            records: Mutex::default(),
         })
+    }
+
+    /// Keeps records from now on.
+    pub(crate) fn keep_records(&self, are_found: bool) {
+        *self.records.lock().unwrap() = Some(are_found);
     }
 
     pub(crate) fn adopted(&self) -> BTreeSet<String> {
@@ -149,6 +157,14 @@ impl Tables for Depot {
         let number = number + 1_000_000;
         assert!(self.open_jobs.lock().unwrap().insert(number), "a number of its own");
         number
+    }
+
+    fn keep_job(&self, _: u64, _: Bytes) -> bool {
+        self.records.lock().unwrap().is_some()
+    }
+
+    fn is_kept(&self, _: JobId) -> bool {
+        *self.records.lock().unwrap() == Some(true)
     }
 
     fn job_ends(&self, job: JobId) {

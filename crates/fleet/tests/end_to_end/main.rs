@@ -14,7 +14,7 @@ use siltstone::{Compaction, Metrics};
 use siltstone_cloud::{Epoch, Name, TableId};
 use siltstone_fleet::FleetConfig;
 use siltstone_remote::loopback::Wire;
-use siltstone_remote::{FailureCode, Patience, Policy};
+use siltstone_remote::{FailureCode, JobState, Patience, Policy};
 
 use depot::Depot;
 use stage::{Database, LEASE, config, cut, remote_only, start_broker, start_worker, until};
@@ -163,4 +163,24 @@ fn closing_gives_up_what_is_away_and_a_new_opening_finds_its_tables() {
     database.check();
     assert!(database.db.metrics().merges_away > 0);
     until("no job is open", || depot.open_jobs() == 0);
+}
+
+/// A job that the next opening will find goes on; one whose record stays behind would go on for nobody.
+#[test]
+fn closing_leaves_a_job_only_if_it_will_be_found() {
+    for are_found in [true, false] {
+        let (depot, broker) = (Depot::new(), start_broker(1, None));
+        depot.keep_records(are_found);
+        let mut database = Database::open(&depot, broker.socket(), remote_only(&depot));
+        database.write(3_000);
+        until("a job waits", || broker.jobs().iter().any(|job| job.state == JobState::Waiting));
+        let waits = broker.jobs().len();
+        drop(database);
+        if are_found {
+            // Another one may have left meanwhile.
+            assert!(broker.stats().cancelled == 0 && broker.jobs().len() >= waits);
+        } else {
+            until("all are cancelled", || broker.jobs().is_empty());
+        }
+    }
 }
