@@ -23,7 +23,7 @@ const LOOK_EVERY: u32 = match () {
     () => 64,
 };
 /// So many of them since the last look are worth an index.
-const SEARCHES_MIN: u32 = if cfg!(loom) { 0 } else { LOOK_EVERY / 2 };
+const SEARCHES_MIN: u32 = if cfg!(loom) { 0 } else { LOOK_EVERY / 8 };
 /// Older nodes that go in with each of the first insertions: the pages of a new table may be made by them.
 const CATCH_UP_MIN: usize = if cfg!(any(loom, test)) { 1 } else { 4 };
 /// So many insertions later it is one more.
