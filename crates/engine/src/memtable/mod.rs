@@ -8,6 +8,7 @@
 //! which its own seqno hides from it.
 
 mod arena;
+mod huge;
 mod pool;
 mod skiplist;
 mod window;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use crate::base::sync::atomic::AtomicBool;
 use crate::base::sync::lockless::{AtomicUsize, Ordering::Relaxed};
 use crate::base::sync::{Mutex, Rank};
+use crate::memtable::huge::{self, HUGE_BYTES};
 use crate::memtable::skiplist::buckets::Heads;
 
 /// Enough for nodes of pointers and integers.
@@ -25,7 +26,6 @@ pub(super) const CHUNK_BYTES_MAX: usize = 512 << 10;
 /// Once an arena has so much, its chunks are huge pages. A search in a large list goes to a dozen places all over it, and
 /// with small pages each has the processor look for its page as well. Small arenas do better with memory used before.
 const USED_BYTES_HUGE: usize = 8 << 20;
-const HUGE_BYTES: usize = 2 << 20;
 /// Once it has so much, spare ones are made.
 const USED_BYTES_SPARES: usize = USED_BYTES_HUGE / 4;
 /// So many huge chunks are kept ready for a writer: it takes one in the time that another is made in.
@@ -102,7 +102,7 @@ impl Pool {
     /// Makes huge chunks, and has the system make their pages.
     pub(crate) fn stock_up(&self) {
         while self.huge_chunks() < SPARES {
-            let huge = Piece::new(HUGE_BYTES);
+            let Some(huge) = Piece::huge() else { return };
             for at in (0..HUGE_BYTES).step_by(PAGE_BYTES) {
                 // SAFETY: within the piece, which is nobody else's.
                 unsafe { huge.start.add(at).write(0) };
@@ -221,15 +221,21 @@ fn held(chunks: &[Piece]) -> usize {
 impl Piece {
     /// Fresh memory, of which one byte at least is asked for.
     pub(super) fn new(bytes: usize) -> Self {
+        if bytes == HUGE_BYTES {
+            // By its size a piece knows whence it came.
+            return Self::huge().unwrap_or_else(|| Self::new(HUGE_BYTES + ALIGN));
+        }
         let layout = layout(bytes);
         // SAFETY: the layout is not empty.
         let Some(start) = NonNull::new(unsafe { alloc(layout) }) else {
             handle_alloc_error(layout)
         };
-        if bytes == HUGE_BYTES {
-            ask_for_a_huge_page(start);
-        }
         Piece { start, bytes: layout.size() }
+    }
+
+    /// A huge page, if the system has one more map to give.
+    fn huge() -> Option<Self> {
+        huge::map().map(|start| Piece { start, bytes: HUGE_BYTES })
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -250,27 +256,18 @@ impl Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and nobody else has it.
-        unsafe { dealloc(self.start.as_ptr(), layout(self.bytes)) };
+        // SAFETY: had from there by `new` or `huge`, that long, and nobody else has it.
+        unsafe {
+            match self.bytes {
+                HUGE_BYTES => huge::unmap(self.start),
+                bytes => dealloc(self.start.as_ptr(), layout(bytes)),
+            }
+        }
     }
 }
 
-/// Of the size of a huge page it lies as such.
 fn layout(bytes: usize) -> Layout {
-    let align = if bytes == HUGE_BYTES { HUGE_BYTES } else { ALIGN };
-    Layout::from_size_align(bytes.max(1), align).expect("an entry fits in memory")
-}
-
-/// For memory of that size and alignment. Systems without them, or with none left, do nothing.
-fn ask_for_a_huge_page(start: NonNull<u8>) {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::mm::{Advice, madvise};
-        // SAFETY: the advice changes how the range is backed, nothing in it; and the range is a piece of ours.
-        let _ = unsafe { madvise(start.as_ptr().cast(), HUGE_BYTES, Advice::LinuxHugepage) };
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = start;
+    Layout::from_size_align(bytes.max(1), ALIGN).expect("an entry fits in memory")
 }
 
 #[cfg(all(test, not(loom)))]
