@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::base::sync::lockless::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
-use crate::memtable::pool::{self, CHUNK_BYTES_MIN, Piece, Pool, chunk_after};
+use crate::memtable::pool::{self, CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Piece, Pool, chunk_after};
 
 /// Owns the chunks.
 pub(super) struct Arena {
@@ -112,8 +112,9 @@ impl Bump {
 
     #[cold]
     fn allocate_slowly(&mut self, arena: &Arena, bytes: usize) -> NonNull<u8> {
-        // A large entry gets a chunk of its own, and the rest of the current one stays in use.
-        if bytes > self.next_chunk_bytes / 4 {
+        // A large entry gets a chunk of its own, and the rest of the current one stays in use. The next one may be smaller than asked
+        // for, but not smaller than these.
+        if bytes > self.next_chunk_bytes.min(CHUNK_BYTES_MAX) / 4 {
             return arena.grow(bytes);
         }
         let piece = match &arena.pool {
@@ -154,8 +155,6 @@ impl Drop for Arena {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::memtable::pool::CHUNK_BYTES_MAX;
-
     const ALIGN: usize = Arena::ALIGN;
 
     /// Fills each piece with its own byte, and looks for overlaps when all are filled.
@@ -197,6 +196,26 @@ mod tests {
         // SAFETY: the two were made together.
         let second = unsafe { bump.allocate(&arena, 32) };
         assert_eq!(second.as_ptr().addr(), first.as_ptr().addr() + 32);
+    }
+
+    /// Once an arena wants huge chunks, and none is ready, it gets smaller ones.
+    #[test]
+    fn an_entry_as_large_as_the_chunk_at_hand_gets_its_own() {
+        let pool = Pool::for_memtables_of(64 << 20);
+        for less in 0..3 * size_of::<Chunk>() {
+            let (arena, mut bump) = Arena::new(Some(Arc::clone(&pool)));
+            let mut allocate = |bytes| {
+                // SAFETY: the two were made together.
+                let memory = unsafe { bump.allocate(&arena, bytes) };
+                // SAFETY: `bytes` bytes were just handed out.
+                unsafe { memory.write_bytes(1, bytes) };
+                bump.left_bytes
+            };
+            while arena.used_bytes() <= 9 << 20 {
+                allocate(CHUNK_BYTES_MIN / 4);
+            }
+            assert!(allocate(CHUNK_BYTES_MAX - less) < CHUNK_BYTES_MAX);
+        }
     }
 
     #[test]
