@@ -10,7 +10,7 @@
 //! would be gone. Scans, too, wash nothing out that way, where LevelDB's strict LRU lets them.
 //!
 //! **Loans.** Write buffers that wait to be flushed take memory that nobody has asked for by a budget of its own. The cache does with
-//! so much less, up to an eighth: reads beside many writes find what was written last in memory, and the cache full of tables that
+//! so much less, up to a quarter: reads beside many writes find what was written last in memory, and the cache full of tables that
 //! are about to go.
 //!
 //! **Invariants.** What lies at a place is changed with its shard's lock held, and by nobody else. The note of a block
@@ -37,7 +37,7 @@ const SHARDS_MAX: usize = 16;
 /// For sizing tables only: about what a block of 4 KiB takes.
 const BLOCK_BYTES_USUAL: usize = 4 << 10;
 /// No more than this share is lent.
-const LENT_SHARE_MAX: u64 = 8;
+const LENT_SHARE_MAX: u64 = 4;
 /// So many blocks in use may pass before one goes all the same: a lock is held meanwhile.
 const REPRIEVES_MAX: usize = 32;
 
