@@ -35,7 +35,7 @@ use crate::env::site::Site;
 /// Spans begin at multiples of this, the largest page of the systems we know.
 const PAGE_BYTES: u64 = 64 << 10;
 /// A step of memory that was never used before takes a fifth of a millisecond, where the host of a machine has to find it.
-const STEP_BYTES: u64 = 32 << 10;
+const STEP_BYTES: u64 = 16 << 10;
 /// Blocks that are taken at once. A small log takes fewer.
 const RESERVE_BYTES_MAX: u64 = 2 << 20;
 /// So many at most are taken at once for what is expected.
@@ -63,7 +63,7 @@ pub(super) fn create(file: File, path: &Path) -> MappedLog {
         allocated: 0,
         zeroed: 0,
         reserved: 0,
-        reserve_bytes: 2 * STEP_BYTES,
+        reserve_bytes: 4 * STEP_BYTES,
         was_synced: false,
         synced_step_bytes: STEP_BYTES,
     }
