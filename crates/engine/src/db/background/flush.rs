@@ -126,7 +126,8 @@ impl Core {
         number: FileNumber,
     ) -> Result<TableSummary> {
         let file = self.store.create(number)?;
-        let builder = TableBuilder::new(file, number, self.settings.upper_table.clone());
+        let builder = TableBuilder::new(file, number, self.settings.upper_table.clone())
+            .expecting(memtable.entries());
         let retention = Retention::keeping_deletions(&self.settings.order.user, snapshots);
         let make_way = |done| self.flush_makes_way(done);
         let summary = write_memtable(memtable, builder, Some(retention), make_way)?;

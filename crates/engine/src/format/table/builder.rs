@@ -89,6 +89,14 @@ impl TableBuilder {
         }
     }
 
+    /// So many entries will come: what grows with them is asked for at once.
+    pub(crate) fn expecting(mut self, entries: u64) -> Self {
+        if let Some(filter) = &mut self.filter {
+            filter.expect_keys(usize::try_from(entries).unwrap_or(0));
+        }
+        self
+    }
+
     /// Has filters laid out otherwise. Before the first entry.
     #[cfg(test)]
     pub(crate) fn with_filter_span(mut self, span: FilterSpan) -> Self {

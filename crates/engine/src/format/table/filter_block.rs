@@ -68,6 +68,15 @@ impl FilterBlockBuilder {
         FilterBlockBuilder { filter, span, keys, blocks: Vec::new() }
     }
 
+    /// A hint. A large array that grows is moved now and then, and the process's map of memory is held meanwhile.
+    pub(crate) fn expect_keys(&mut self, keys: usize) {
+        match &mut self.keys {
+            Keys::Hashes(hashes) => hashes.reserve(keys),
+            Keys::WideHashes(hashes) => hashes.reserve(keys),
+            Keys::Whole { ends, .. } => ends.reserve(keys),
+        }
+    }
+
     /// Keys that follow are of the data block that starts at `offset`.
     pub(crate) fn start_block(&mut self, offset: u64) {
         self.blocks.push((offset, self.keys.len()));
