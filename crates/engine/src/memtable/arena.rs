@@ -112,8 +112,8 @@ impl Bump {
 
     #[cold]
     fn allocate_slowly(&mut self, arena: &Arena, bytes: usize) -> NonNull<u8> {
-        // A large entry gets a chunk of its own, and the rest of the current one stays in use. The next one may be smaller than asked
-        // for, but not smaller than these.
+        // A large entry gets a chunk of its own, and the rest of the current one stays in use. The others fit into whatever comes: where
+        // a huge chunk is due and none is ready, it is one of these.
         if bytes > self.next_chunk_bytes.min(CHUNK_BYTES_MAX) / 4 {
             return arena.grow(bytes);
         }
@@ -155,6 +155,7 @@ impl Drop for Arena {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
     const ALIGN: usize = Arena::ALIGN;
 
     /// Fills each piece with its own byte, and looks for overlaps when all are filled.
