@@ -222,8 +222,7 @@ impl Piece {
     /// Fresh memory, of which one byte at least is asked for.
     pub(super) fn new(bytes: usize) -> Self {
         if bytes == HUGE_BYTES {
-            // By its size a piece knows whence it came.
-            return Self::huge().unwrap_or_else(|| Self::new(HUGE_BYTES + ALIGN));
+            return Self::huge_or_larger(Self::huge());
         }
         let layout = layout(bytes);
         // SAFETY: the layout is not empty.
@@ -231,6 +230,11 @@ impl Piece {
             handle_alloc_error(layout)
         };
         Piece { start, bytes: layout.size() }
+    }
+
+    /// Where there is no huge page, as much from the allocator, and a little more: by its size a piece knows whence it came.
+    fn huge_or_larger(huge: Option<Self>) -> Self {
+        huge.unwrap_or_else(|| Self::new(HUGE_BYTES + ALIGN))
     }
 
     /// A huge page, if the system has one more map to give.
@@ -296,6 +300,20 @@ mod tests {
             assert_eq!(asked > 0, stocks_up);
             assert!(!stocks_up || (huge..huge + SPARES + 2).contains(&taken), "{taken}");
         }
+    }
+
+    /// A system may have no more maps. What comes instead goes back to where it is from, and is not kept as a huge page.
+    #[test]
+    fn without_a_huge_page_the_allocator_has_as_much() {
+        let pool = Pool::for_memtables_of(64 << 20);
+        let piece = pool.lend(Piece::huge_or_larger(None));
+        assert!(piece.bytes() > HUGE_BYTES);
+        // SAFETY: the piece is this long, and nobody else's.
+        unsafe { piece.start.write_bytes(1, piece.bytes()) };
+        pool.give(piece);
+        assert_eq!((pool.huge_chunks(), pool.all_bytes()), (0, 0));
+        pool.give(pool.take(HUGE_BYTES));
+        assert_eq!((pool.huge_chunks(), pool.bytes()), (1, HUGE_BYTES));
     }
 
     /// A writer must not wait for the system to make all pages of a huge chunk.
