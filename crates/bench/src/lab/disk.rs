@@ -143,6 +143,10 @@ impl WritableFile for SlowWriter {
         self.inner.end_appends()
     }
 
+    fn expect_removal(&mut self) {
+        self.inner.expect_removal();
+    }
+
     fn close(&mut self, site: Site) -> Result<()> {
         self.inner.close(site)
     }

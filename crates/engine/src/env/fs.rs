@@ -90,6 +90,9 @@ pub trait WritableFile: Send {
         None
     }
 
+    /// Says that the file's name has been removed, or is about to be: closing need not leave it as it should be read.
+    fn expect_removal(&mut self) {}
+
     /// Closes the file and reports what dropping it would swallow. Does not sync. No other call may
     /// follow.
     fn close(&mut self, site: Site) -> Result<()>;

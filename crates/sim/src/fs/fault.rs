@@ -322,6 +322,10 @@ impl WritableFile for FaultWriter {
         self.inner.end_appends()
     }
 
+    fn expect_removal(&mut self) {
+        self.inner.expect_removal();
+    }
+
     fn close(&mut self, site: Site) -> Result<()> {
         self.opened = None; // Whatever is answered: a file is closed once only.
         let ended = self.ended;

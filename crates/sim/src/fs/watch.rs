@@ -117,6 +117,10 @@ impl WritableFile for WatchedWriter {
         self.inner.end_appends()
     }
 
+    fn expect_removal(&mut self) {
+        self.inner.expect_removal();
+    }
+
     fn close(&mut self, site: Site) -> Result<()> {
         let closed = self.inner.close(site);
         self.watcher.done(site, &self.path, &[]);

@@ -102,9 +102,10 @@ impl Committer {
     pub(crate) fn let_go_of_flushed(&mut self, core: &Core) {
         let floor = core.floor().wal;
         for wal in self.older.extract_if(.., |wal| wal.number() < floor) {
+            let mut file = wal.into_unneeded_file();
             match core.runs_by_hand() {
-                true => drop(wal.close()), // Nothing in it is needed.
-                false => core.graveyard.bury_log(wal.into_file()),
+                true => drop(file.close(Site::WalClose)), // Nothing in it is needed.
+                false => core.graveyard.bury_log(file),
             }
         }
     }

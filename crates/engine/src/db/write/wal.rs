@@ -168,8 +168,9 @@ impl Wal {
         self.file.end_appends()
     }
 
-    /// The file of a log that is not needed any more.
-    pub(crate) fn into_file(self) -> Box<dyn WritableFile> {
+    /// The file of a log that is not needed any more: its name is removed, or will be.
+    pub(crate) fn into_unneeded_file(mut self) -> Box<dyn WritableFile> {
+        self.file.expect_removal();
         self.file
     }
 

@@ -36,6 +36,11 @@ use crate::env::site::Site;
 const PAGE_BYTES: u64 = 64 << 10;
 /// A step of memory that was never used before takes a fifth of a millisecond, where the host of a machine has to find it.
 const STEP_BYTES: u64 = 16 << 10;
+/// Of the format. The file's length is a multiple of it, but where nothing follows what was appended: LevelDB may go on at the end
+/// of a log that was not closed (`reuse_logs`), and reads no more of a block once it finds zeros in it.
+const BLOCK_BYTES: u64 = 32 << 10;
+/// The length grows by so much.
+const LENGTH_STEP_BYTES: u64 = 4 * BLOCK_BYTES;
 /// Blocks that are taken at once. A small log takes fewer.
 const RESERVE_BYTES_MAX: u64 = 2 << 20;
 /// So many at most are taken at once for what is expected.
@@ -66,6 +71,7 @@ pub(super) fn create(file: File, path: &Path) -> MappedLog {
         reserve_bytes: 4 * STEP_BYTES,
         was_synced: false,
         synced_step_bytes: STEP_BYTES,
+        will_be_removed: false,
     }
 }
 
@@ -90,6 +96,7 @@ pub(super) struct MappedLog {
     was_synced: bool,
     /// Steps between syncs grow, so that a small log takes little space.
     synced_step_bytes: u64,
+    will_be_removed: bool,
 }
 
 impl MappedLog {
@@ -146,34 +153,50 @@ impl MappedLog {
     fn allocate_step(&mut self, span: &mut Span) -> io::Result<()> {
         self.was_synced = false;
         let from = span.has_pages_until.max(self.page());
-        let until = (from + self.synced_step_bytes).min(span.end());
+        let until = (from + self.synced_step_bytes).next_multiple_of(BLOCK_BYTES).min(span.end());
         // A sync writes all of a folio that was stored into: zeros would bring large ones.
         fallocate(self.open_file(), FallocateFlags::empty(), from, until - from)?;
         self.synced_step_bytes = (2 * self.synced_step_bytes).min(SYNCED_STEP_BYTES_MAX);
-        self.note_zeros(until);
+        self.zeroed = until;
+        self.allocated = self.allocated.max(until);
         span.make_pages(from, until);
         span.ready = until;
         Ok(())
     }
 
     /// Either of what a step takes: the pages for zeros that are there, or else the next zeros. Each is a call of some
-    /// microseconds, and the next half comes due after half a step; as does a call for blocks, between the two.
+    /// microseconds, and the next half comes due after half a step; as do calls for blocks and for length, between the two.
     fn half_a_step(&mut self, span: &mut Span) -> io::Result<()> {
         let from = span.has_pages_until.max(self.page());
         let zeroed = self.zeroed.min(span.end());
         if from < zeroed {
             span.touch_pages(from.max(self.end), zeroed);
             span.ready = zeroed - STEP_BYTES / 2;
-        } else if self.reserve((from + STEP_BYTES).min(span.end())) {
+            return Ok(());
+        }
+        let until = (from + STEP_BYTES).min(span.end());
+        if self.reserve(until) {
             span.ready = span.has_pages_until.saturating_sub(STEP_BYTES / 4);
+        } else if self.lengthen(until)? {
+            span.ready = span.has_pages_until.saturating_sub(STEP_BYTES / 8);
         } else {
-            let until = (from + STEP_BYTES).min(span.end());
             // Blocks are set aside for what is written; and large folios are cheaper to make and to map.
             write_zeros(self.open_file(), from.max(self.end)..until)?;
-            self.note_zeros(until);
+            self.zeroed = until;
             span.ready = span.has_pages_until;
         }
         Ok(())
+    }
+
+    /// Makes the file long enough for a step. False if it is.
+    fn lengthen(&mut self, until: u64) -> io::Result<bool> {
+        if until <= self.allocated {
+            return Ok(false);
+        }
+        let length = until.next_multiple_of(LENGTH_STEP_BYTES);
+        self.open_file().set_len(length)?;
+        self.allocated = length;
+        Ok(true)
     }
 
     /// Takes blocks up to a place and for some steps behind it, if there are none: zeros are written to them in two thirds
@@ -192,11 +215,6 @@ impl MappedLog {
         true
     }
 
-    fn note_zeros(&mut self, until: u64) {
-        self.zeroed = until;
-        self.allocated = self.allocated.max(until);
-    }
-
     /// From where its pages begin that the next append goes to.
     fn page(&self) -> u64 {
         self.end - self.end % PAGE_BYTES
@@ -206,6 +224,7 @@ impl MappedLog {
     fn shrink(&mut self) {
         self.span = None;
         if let Some(file) = self.file.take()
+            && !self.will_be_removed
             && self.allocated.max(self.reserved) > self.end
         {
             // Reserved blocks go, too, whatever its length was.
@@ -244,6 +263,10 @@ impl WritableFile for MappedLog {
         Some(Box::new(span))
     }
 
+    fn expect_removal(&mut self) {
+        self.will_be_removed = true;
+    }
+
     fn close(&mut self, _: Site) -> Result<()> {
         self.shrink();
         Ok(())
@@ -272,6 +295,7 @@ mod tests {
 
     use super::*;
     use crate::env::posix::log::span::SPAN_BYTES;
+    use crate::format::record::BLOCK_BYTES as FORMAT_BLOCK_BYTES;
 
     /// Whatever the folder's file system: it lasts for as long as the test does.
     #[expect(clippy::disallowed_methods, reason = "as the module above")]
@@ -327,6 +351,18 @@ mod tests {
         std::fs::remove_file(&log.path).unwrap();
     }
 
+    /// To cut it would free blocks twice.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "as the module above")]
+    fn a_log_that_goes_away_is_not_cut() {
+        let mut log = mapped("unneeded");
+        log.append(&[7; 100], Site::WalAppend).unwrap();
+        log.expect_removal();
+        log.close(Site::WalClose).unwrap();
+        assert_eq!(std::fs::metadata(&log.path).unwrap().len(), LENGTH_STEP_BYTES);
+        std::fs::remove_file(&log.path).unwrap();
+    }
+
     /// Zeros that were written ahead are written over by calls.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "as the module above")]
@@ -348,7 +384,7 @@ mod tests {
         std::fs::remove_file(&log.path).unwrap();
     }
 
-    /// Across steps and spans, with syncs and long appends between.
+    /// Across steps and spans, with syncs and long appends between. If the process died, LevelDB could go on at the file's end.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "as the module above")]
     fn a_long_log_holds_what_was_appended() {
@@ -362,6 +398,9 @@ mod tests {
             let data: Vec<u8> = (1..=bytes).map(|at| (at ^ number) as u8).collect();
             log.append(&data, Site::WalAppend).unwrap();
             expected.extend(data);
+            let length = log.open_file().metadata().unwrap().len();
+            let ends_well = length == log.end || length.is_multiple_of(FORMAT_BLOCK_BYTES as u64);
+            assert!(ends_well && length >= log.end, "{length} for {}", log.end);
             if number % 1000 < 100 {
                 log.sync(Site::WalSync).unwrap();
             }
