@@ -118,7 +118,7 @@ impl Core {
         self.level0_tables.store(level0, Ordering::Relaxed);
         let waiting = state.immutables.len();
         self.backlog.set_waiting(waiting, self.env.clock.now());
-        self.loan.need((waiting * self.settings.write_buffer_bytes) as u64);
+        self.loan.need_for(waiting, self.settings.write_buffer_bytes);
     }
 
     pub(crate) fn new_file_number(&self) -> FileNumber {

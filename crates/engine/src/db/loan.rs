@@ -6,6 +6,9 @@ use std::sync::Arc;
 use crate::base::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::format::table::cache::Cache;
 
+/// Beside a write buffer of eight eighths these are its hash table, what its flush takes, and what tables of level 0 take that are open.
+const EIGHTHS: usize = 11;
+
 /// Given back when it is dropped, and not before: most of the memory of a memtable that is gone is kept for the next.
 pub(crate) struct Loan {
     cache: Arc<dyn Cache>,
@@ -17,8 +20,9 @@ impl Loan {
         Loan { cache, bytes: AtomicU64::new(0) }
     }
 
-    /// So much is needed now. Called by one thread at a time.
-    pub(crate) fn need(&self, bytes: u64) {
+    /// So many write buffers wait now. Called by one thread at a time.
+    pub(crate) fn need_for(&self, waiting: usize, write_buffer_bytes: usize) {
+        let bytes = (waiting * (write_buffer_bytes / 8 * EIGHTHS)) as u64;
         let has = self.bytes.load(Relaxed);
         if bytes > has {
             self.bytes.store(bytes, Relaxed);
@@ -59,7 +63,8 @@ mod tests {
             db.put("k", vec![round; 30 << 10]).unwrap();
         }
         let lent = cache.lent();
-        assert!(lent == 64 << 10 || lent == 128 << 10, "{lent}");
+        let each = (64 << 10) / 8 * EIGHTHS as u64;
+        assert!(lent == each || lent == 2 * each, "{lent}");
         db.flush().unwrap();
         assert_eq!(cache.lent(), lent, "the memory is kept");
         drop(db);

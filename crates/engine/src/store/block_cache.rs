@@ -10,7 +10,7 @@
 //! would be gone. Scans, too, wash nothing out that way, where LevelDB's strict LRU lets them.
 //!
 //! **Loans.** Write buffers that wait to be flushed take memory that nobody has asked for by a budget of its own. The cache does with
-//! so much less, up to a quarter: reads beside many writes find what was written last in memory, and the cache full of tables that
+//! so much less, up to three eighths: reads beside many writes find what was written last in memory, and the cache full of tables that
 //! are about to go.
 //!
 //! **Invariants.** What lies at a place is changed with its shard's lock held, and by nobody else. The note of a block
@@ -36,8 +36,8 @@ const SHARD_BYTES_MIN: usize = 1 << 20;
 const SHARDS_MAX: usize = 16;
 /// For sizing tables only: about what a block of 4 KiB takes.
 const BLOCK_BYTES_USUAL: usize = 4 << 10;
-/// No more than this share is lent.
-const LENT_SHARE_MAX: u64 = 4;
+/// No more eighths than this are lent.
+const LENT_EIGHTHS_MAX: u64 = 3;
 /// So many blocks in use may pass before one goes all the same: a lock is held meanwhile.
 const REPRIEVES_MAX: usize = 32;
 
@@ -164,7 +164,7 @@ impl Shard {
     }
 
     fn lend(&self, bytes: u64) {
-        self.room.store(self.capacity - bytes.min(self.capacity / LENT_SHARE_MAX), Relaxed);
+        self.room.store(self.capacity - bytes.min(self.capacity / 8 * LENT_EIGHTHS_MAX), Relaxed);
     }
 
     fn room(&self) -> u64 {

@@ -133,7 +133,7 @@ fn charges_bound_the_whole() {
     assert_eq!(cache.total_charge(), charge as u64);
 }
 
-/// A quarter at the most, and blocks make room as others come.
+/// Three eighths at the most, and blocks make room as others come.
 #[test]
 fn what_is_lent_is_not_there_for_blocks() {
     let (cache, shelf) = cache_and_shelf(CAPACITY, 4 * BLOCKS);
@@ -145,7 +145,7 @@ fn what_is_lent_is_not_there_for_blocks() {
     cache.lend(10 * CHARGE as u64);
     assert_eq!(fill(BLOCKS), BLOCKS as u64 - 10);
     cache.lend(CAPACITY as u64);
-    assert_eq!(fill(0), BLOCKS as u64 / 4 * 3);
+    assert_eq!(fill(0), BLOCKS as u64 / 8 * 5);
     cache.take_back(CAPACITY as u64);
     assert_eq!(fill(BLOCKS), BLOCKS as u64 - 10);
     cache.take_back(10 * CHARGE as u64);
