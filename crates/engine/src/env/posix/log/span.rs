@@ -11,10 +11,6 @@ use rustix::mm::{Advice, madvise};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 pub(super) const SPAN_BYTES: u64 = 16 << 20;
-/// Pages are given back when they are so many: they count as the process's memory. For a few of them it takes nearly as
-/// long, 50 to 80 microseconds, for all processors have to be told; with a write buffer of 4 MiB it is done once in a log.
-const BEHIND_BYTES: u64 = 2240 << 10;
-
 /// No system has smaller pages.
 const TOUCHED_BYTES: u64 = 4 << 10;
 
@@ -83,9 +79,9 @@ impl Span {
         }
     }
 
-    /// Gives the pages before a place of the file back, once they are many. They stay in the system's cache.
-    pub(super) fn give_back(&mut self, until: u64) {
-        if until < self.kept + BEHIND_BYTES {
+    /// Gives the pages before a place of the file back, if they are so many. They stay in the system's cache.
+    pub(super) fn give_back(&mut self, until: u64, bytes_min: u64) {
+        if until < self.kept + bytes_min {
             return;
         }
         let (memory, bytes) = self.range(self.kept, until);
