@@ -77,8 +77,9 @@ pub struct Options {
     pub reuse_logs: bool,
     /// Write logs through memory maps where that is as safe as by calls: on Linux, on ext4, XFS and
     /// tmpfs. A put then makes no call to the system, and survives the death of the process all the
-    /// same. An open log takes up to 1 MiB more on disk. Who cuts a live log short from outside ends
-    /// the process (`SIGBUS`), as a disk does that fails while the log is paged in again. Default: true.
+    /// same. An open log has up to 2 MiB more of the disk than it needs, and is up to 128 KiB longer than what is in it. Who
+    /// cuts a live log short from outside ends the process (`SIGBUS`), as a disk does that fails while the log is paged in
+    /// again. Default: true.
     pub map_logs: bool,
     /// Filter that spares reads of tables that lack a key. Default: none; tables that lie above
     /// others then still get a Bloom filter of 10 bits per key, if the order is bytewise.
