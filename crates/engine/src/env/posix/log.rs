@@ -13,9 +13,9 @@
 //! count. So an append of one record is there whole or not at all; what a call writes may be there in part, from its
 //! beginning on.
 //!
-//! **Invariant.** What is ready lies within the file: only this value changes its length, and only to
+//! **Invariants.** What is ready lies within the file: only this value changes its length, and only to
 //! grow it, until the span is gone or nobody stores into it any more. (Who truncates somebody's log under them ends their process, as
-//! with LevelDB's maps of tables.)
+//! with LevelDB's maps of tables.) Where zeros follow what was appended, the file ends with a block of the format.
 
 mod span;
 
@@ -36,8 +36,8 @@ use crate::env::site::Site;
 const PAGE_BYTES: u64 = 64 << 10;
 /// A step of memory that was never used before takes a fifth of a millisecond, where the host of a machine has to find it.
 const STEP_BYTES: u64 = 16 << 10;
-/// Of the format. The file's length is a multiple of it, but where nothing follows what was appended: LevelDB may go on at the end
-/// of a log that was not closed (`reuse_logs`), and reads no more of a block once it finds zeros in it.
+/// A block of the format. LevelDB may go on at the end of a log that was not closed (`reuse_logs`), and reads no more of a block once
+/// it finds zeros in it.
 const BLOCK_BYTES: u64 = 32 << 10;
 /// The length grows by so much.
 const LENGTH_STEP_BYTES: u64 = 4 * BLOCK_BYTES;
