@@ -14,8 +14,8 @@ use crate::format::table::block::{Block, Entry};
 use crate::format::table::directory::Directory;
 use crate::format::table::key_buf::KeyBuf;
 
-/// A block is given a directory when it is used for this time: what that saves has about paid for it then.
-const USES_TO_DIRECTORY: u8 = 4;
+/// Uses that are remembered.
+const USES_MAX: u8 = 4;
 
 /// An `Arc` counts its holders in front of what they hold.
 const COUNTS_BYTES: usize = 2 * size_of::<usize>();
@@ -28,7 +28,7 @@ pub struct CachedBlock {
     pub(crate) block: Block,
     /// None inside: it cannot have one.
     directory: OnceLock<Option<Directory>>,
-    /// No more than [`USES_TO_DIRECTORY`]: who only reads often shall not write often.
+    /// No more than [`USES_MAX`]: who only reads often shall not write often.
     uses: AtomicU8,
     note: AtomicU64,
 }
@@ -66,25 +66,24 @@ impl CachedBlock {
         self.note.store(note, Relaxed);
     }
 
-    /// Counts a use of a block found in the cache. True when it is time to [make](Self::make_directory) its directory.
+    /// Counts a use of a block found in the cache.
     #[inline]
-    pub(crate) fn note_use(&self) -> bool {
+    pub(crate) fn note_use(&self) {
         let uses = self.uses.load(Relaxed);
-        if uses >= USES_TO_DIRECTORY {
-            return false;
+        if uses < USES_MAX {
+            // Threads that count at the same time may count once.
+            self.uses.store(uses + 1, Relaxed);
         }
-        // Threads that count at the same time may count once.
-        self.uses.store(uses + 1, Relaxed);
-        uses + 1 == USES_TO_DIRECTORY
     }
 
     /// Gives the block a directory, if it can have one. In the bytewise order only.
     #[cold]
-    pub(super) fn make_directory(&self) {
-        self.directory.get_or_init(|| Directory::of(&self.block));
+    pub(super) fn make_directory(&self) -> Option<&Directory> {
+        self.directory.get_or_init(|| Directory::of(&self.block)).as_ref()
     }
 
-    /// As [`Block::find`], by the directory if there is one.
+    /// As [`Block::find`], by the directory. One that is missing is made if the block was found in the cache, and so
+    /// may be found there again.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -92,14 +91,15 @@ impl CachedBlock {
         target: &[u8],
         key: &mut KeyBuf,
     ) -> Result<Option<(usize, Entry)>> {
-        match self.directory.get() {
-            Some(Some(directory)) => {
-                let start = directory.start(&self.block, target);
-                self.block.touch_entry(start.0);
-                self.block.find_from(start, order, target, key)
-            }
-            _ => self.block.find(order, target, key),
-        }
+        let directory = match self.directory.get() {
+            Some(made) => made.as_ref(),
+            None if order.is_bytewise() && self.uses.load(Relaxed) > 0 => self.make_directory(),
+            None => None,
+        };
+        let Some(directory) = directory else { return self.block.find(order, target, key) };
+        let start = directory.start(&self.block, target);
+        self.block.touch_entry(start.0);
+        self.block.find_from(start, order, target, key)
     }
 }
 

@@ -2,8 +2,9 @@
 //! entry.
 //!
 //! Without it a search touches the keys of half an interval, a cache miss each, one after the other. With it, the few lines
-//! in which the block's own numbers lie, too, so that they come all at once; and then the entry. A directory is made when a
-//! block was used often enough for that to pay. It is of use in the bytewise order only.
+//! in which the block's own numbers lie, too, so that they come all at once; and then the entry. A directory is made for the
+//! first search in a block that is kept, while the block's lines are near, and no key is rebuilt for it. It is of use in the
+//! bytewise order only.
 //!
 //! **Samples.** A directory is of fixed size: it knows one in so many entries that all fit. Of a sample it has the *head*, which
 //! is the four bytes behind what all keys begin with, as a big-endian integer, and where the entry behind it starts. A key that
@@ -12,16 +13,13 @@
 use std::cmp::Ordering;
 
 use crate::base::fences::common_prefix;
-use crate::base::key::{LEADING_BYTES, first_bytes, leading_words, user_key};
-use crate::format::table::block::Block;
-use crate::format::table::key_buf::KeyBuf;
+use crate::base::key::{LEADING_BYTES, TAG_BYTES, first_bytes, leading_words, user_key};
+use crate::format::table::block::{Block, Entry};
 use crate::format::table::matcher::Matcher;
 
 /// A few more than a usual block has entries of a hundred bytes.
 const SAMPLES_MAX: usize = 40;
 const HEAD_BYTES: usize = size_of::<u32>();
-/// Keys that share their beginnings may unfold to far more than the block: then it gets no directory.
-const KEY_BYTES_PER_BLOCK_BYTE: usize = 4;
 
 pub(super) struct Directory {
     /// All user keys begin with the same so many bytes.
@@ -37,29 +35,52 @@ impl Directory {
     /// Of a block in order whose entries are whole and have keys with tags; not of a large one, nor where there is little
     /// to know.
     pub(super) fn of(block: &Block) -> Option<Self> {
-        let common = beginning_of(block)?;
         let first = block.first_key().ok()??;
-        let beginning = leading_words(first) & first_bytes(common);
-        let mut samples = Vec::new();
-        for_each_key(block, |user, end| {
-            if let Some(head) = user.get(common..).and_then(|rest| rest.first_chunk()) {
-                samples.push((u32::from_be_bytes(*head), end));
-            }
-            Some(())
-        })?;
+        let Known { entries, common } = Known::of(block, first)?;
+        let common = common.min(user_key(first).len().saturating_sub(HEAD_BYTES));
+        let (directory, samples) = Self::with_common(block, first, (common, entries))?;
+        if samples > 1 && samples > entries / 2 {
+            return Some(directory);
+        }
+        let common = common.min(usual_key_bytes(block)?.saturating_sub(HEAD_BYTES));
+        let (directory, samples) = Self::with_common(block, first, (common, entries))?;
+        (samples > 1).then_some(directory)
+    }
+
+    /// Of a block of so many entries whose user keys share so many bytes with the first key. Tells, too, how many keys do not end
+    /// within their heads.
+    fn with_common(
+        block: &Block,
+        first: &[u8],
+        (common, entries): (usize, usize),
+    ) -> Option<(Self, usize)> {
         let mut directory = Directory {
             common,
-            beginning,
+            beginning: leading_words(first) & first_bytes(common),
             heads: [u32::MAX; SAMPLES_MAX],
             behind: [0; SAMPLES_MAX],
         };
-        let one_in = samples.len().div_ceil(SAMPLES_MAX).max(1);
-        let chosen = samples.iter().skip(one_in - 1).step_by(one_in);
-        let places = directory.heads.iter_mut().zip(&mut directory.behind);
-        for ((head, behind), sample) in places.zip(chosen) {
-            (*head, *behind) = (sample.0, u16::try_from(sample.1).ok()?);
-        }
-        (samples.len() > 1).then_some(directory)
+        let one_in = entries.div_ceil(SAMPLES_MAX);
+        let (mut head, mut head_before, mut samples) = ([0; HEAD_BYTES], 0, 0);
+        let mut places = directory.heads.iter_mut().zip(&mut directory.behind);
+        for_each_entry(block, |entry, user_bytes| {
+            renew_head(&mut head, common, entry.shared, block.slice(entry.suffix.clone()));
+            if user_bytes < common + HEAD_BYTES {
+                return Some(());
+            }
+            let head = u32::from_be_bytes(head);
+            if head < std::mem::replace(&mut head_before, head) {
+                return None;
+            }
+            samples += 1;
+            if samples % one_in == 0
+                && let Some((to, behind)) = places.next()
+            {
+                (*to, *behind) = (head, u16::try_from(entry.value.end).ok()?);
+            }
+            Some(())
+        })?;
+        Some((directory, samples))
     }
 
     /// Where [`Block::find_from`] may start in the block for `target`, an internal key: behind the last sample whose head is
@@ -111,35 +132,68 @@ fn head_of(bytes: &[u8]) -> u32 {
     u32::from_be_bytes(padded)
 }
 
-/// How many bytes to pass over in front of heads: those that all user keys begin with, but not so many that most keys end
-/// within their heads. `None` if keys are not in order.
-fn beginning_of(block: &Block) -> Option<usize> {
-    let first = user_key(block.first_key().ok()??);
-    let (mut common, mut lengths, mut before) = (first.len(), Vec::new(), KeyBuf::new());
-    for_each_key(block, |user, _| {
-        let in_order = before.as_bytes() <= user;
-        common = common.min(common_prefix(first, user));
-        lengths.push(user.len());
-        before.set(user);
-        in_order.then_some(())
-    })?;
-    lengths.sort_unstable();
-    let usual = lengths.get(lengths.len() / 2)?;
-    Some(common.min(usual.saturating_sub(HEAD_BYTES)))
+/// What a first look at all entries tells.
+struct Known {
+    entries: usize,
+    /// How many bytes of the first user key begin all others, too.
+    common: usize,
 }
 
-/// Shows each user key and where its entry ends. `None` if an entry is not whole, or keys are too much, or one is enough.
-fn for_each_key(block: &Block, mut show: impl FnMut(&[u8], usize) -> Option<()>) -> Option<()> {
-    let (mut at, mut key, mut key_bytes) = (0, KeyBuf::new(), 0);
+impl Known {
+    fn of(block: &Block, first: &[u8]) -> Option<Self> {
+        let mut known = Known { entries: 0, common: user_key(first).len() };
+        for_each_entry(block, |entry, user_bytes| {
+            // The key before begins with the first key's `common` bytes.
+            if let Some(unsure) = first.get(entry.shared..known.common) {
+                known.common =
+                    entry.shared + common_prefix(unsure, block.slice(entry.suffix.clone()));
+            }
+            known.common = known.common.min(user_bytes);
+            known.entries += 1;
+            Some(())
+        })?;
+        Some(known)
+    }
+}
+
+/// The median of the lengths of user keys. Heads must begin so early that most keys do not end within them.
+#[cold]
+fn usual_key_bytes(block: &Block) -> Option<usize> {
+    let mut lengths = Vec::new();
+    for_each_entry(block, |_, user_bytes| {
+        lengths.push(user_bytes);
+        Some(())
+    })?;
+    lengths.sort_unstable();
+    lengths.get(lengths.len() / 2).copied()
+}
+
+/// Makes the bytes behind the first `common` of the key before those of the next one, as far as that reaches.
+#[inline]
+fn renew_head(head: &mut [u8; HEAD_BYTES], common: usize, shared: usize, suffix: &[u8]) {
+    if let Some(behind) = common.checked_sub(shared) {
+        let own = suffix.get(behind..).unwrap_or_default();
+        match own.first_chunk() {
+            Some(own) => *head = *own,
+            None => head.iter_mut().zip(own).for_each(|(to, from)| *to = *from),
+        }
+    } else if let Some(changed) = head.get_mut(shared - common..) {
+        changed.iter_mut().zip(suffix).for_each(|(to, from)| *to = *from);
+    }
+}
+
+/// Shows each entry and how long its user key is. `None` if an entry is not whole, or what is shown says so.
+#[inline]
+fn for_each_entry(block: &Block, mut show: impl FnMut(&Entry, usize) -> Option<()>) -> Option<()> {
+    let (mut at, mut key_bytes) = (0, 0);
     while at < block.entries_end() {
         let entry = block.entry_at(at)?;
-        block.rebuild_key(&entry, &mut key).ok()?;
-        at = entry.value.end;
-        key_bytes += key.len();
-        if key_bytes > KEY_BYTES_PER_BLOCK_BYTE * block.entries_end() {
+        if entry.shared > key_bytes {
             return None;
         }
-        show(user_key(key.as_bytes()), at)?;
+        key_bytes = entry.shared + entry.suffix.len();
+        show(&entry, key_bytes.checked_sub(TAG_BYTES)?)?;
+        at = entry.value.end;
     }
     Some(())
 }
@@ -149,8 +203,8 @@ mod tests {
     use super::*;
     use crate::base::comparator::{InternalOrder, UserOrder};
     use crate::base::key::{InternalKey, SeqNo, ValueKind};
-    use crate::format::table::block::Entry;
     use crate::format::table::block_builder::BlockBuilder;
+    use crate::format::table::key_buf::KeyBuf;
 
     fn block(keys: &[InternalKey], restart_interval: usize) -> Block {
         let mut builder = BlockBuilder::new(restart_interval);
@@ -245,15 +299,22 @@ mod tests {
         assert!(!check(&large, 1));
     }
 
+    /// Keys of a hostile block may unfold to far more than its own bytes: none is rebuilt.
     #[test]
-    fn blocks_that_unfold_or_are_broken_get_none() {
-        let mut builder = BlockBuilder::new(usize::MAX);
-        for seqno in (0..100).rev() {
-            let key = InternalKey::new(&[b'k'; 1000], SeqNo(seqno), ValueKind::Value);
+    fn keys_that_unfold_are_looked_at_where_they_lie() {
+        let long: Vec<_> = (0..4).map(|n| [&[b'k'; 1000][..], &[n; 8]].concat()).collect();
+        assert!(check(&long, 5));
+    }
+
+    #[test]
+    fn broken_blocks_and_disorder_get_none() {
+        let broken = vec![0xff, 9, 9, 9, 0, 0, 0, 0, 1, 0, 0, 0];
+        assert!(Directory::of(&Block::new(broken).unwrap()).is_none());
+        let mut builder = BlockBuilder::new(16);
+        for user in ["key 00001", "key 00003", "key 00002", "key 00004"] {
+            let key = InternalKey::new(user.as_bytes(), SeqNo(1), ValueKind::Value);
             builder.add(key.as_bytes(), b"");
         }
         assert!(Directory::of(&Block::new(builder.finish().to_vec()).unwrap()).is_none());
-        let broken = vec![0xff, 9, 9, 9, 0, 0, 0, 0, 1, 0, 0, 0];
-        assert!(Directory::of(&Block::new(broken).unwrap()).is_none());
     }
 }

@@ -122,7 +122,7 @@ impl TableIter {
         };
         match cached {
             Some(block) => {
-                self.table.note_use(&block);
+                block.note_use();
                 self.readahead.pass_over(self.table.handle(index)?);
                 self.entries.set_block(block);
                 Ok(())
@@ -161,7 +161,11 @@ impl TableIter {
             self.readahead.unpack(id, content, unpacked)
         };
         let whole = whole.map_err(|error| table.in_block(error, index))?;
-        self.entries.set_block(table.keep(index, whole, keeps)?);
+        let block = table.keep(index, whole, keeps)?;
+        if keeps && self.is_sought(index, way) {
+            table.foresee_searches(&block);
+        }
+        self.entries.set_block(block);
         Ok(())
     }
 
@@ -186,6 +190,11 @@ impl TableIter {
             self.table.reach().note(blocks);
         }
         self.begun_at = index;
+    }
+
+    /// Whether it is the block that the last seek goes to.
+    fn is_sought(&self, index: usize, way: Way) -> bool {
+        way == Way::Forward && index == self.begun_at
     }
 
     /// Whether the block that is next may not be gone through to its end.

@@ -123,7 +123,7 @@ impl Table {
     /// checks that its user key is the one sought. If no entry at or behind `target` has that user
     /// key, the answer may be `None` although greater entries follow.
     ///
-    /// When the block is in the cache, allocates nothing, but for the one hit that gives the block its directory.
+    /// When the block is in the cache, allocates nothing, but for the one hit that gives the block its directory, if at all.
     #[cfg(any(test, benches, fuzzing))]
     pub(crate) fn get<R>(
         &self,
@@ -169,7 +169,7 @@ impl Table {
         // lesser user keys than the block behind, unless they are the last key before it.
         match self.shelf.look(index).as_deref() {
             Some(Some(cached)) => {
-                self.note_use(cached);
+                cached.note_use();
                 self.search(cached, index, target, found)
             }
             _ if options.fill_cache && self.admits(index) => {
@@ -191,14 +191,6 @@ impl Table {
             Ok(entry.map(|(_, entry)| found(key.as_bytes(), cached.block.slice(entry.value))))
         });
         result.map_err(|error| self.in_block(error, index))
-    }
-
-    /// Counts a use of a block found on the shelf.
-    #[inline]
-    pub(crate) fn note_use(&self, cached: &CachedBlock) {
-        if cached.note_use() && self.settings.order.is_bytewise() {
-            cached.make_directory();
-        }
     }
 
     /// Counts a get that found nothing here. True once: when it is time to [make](Self::make_filter) a filter.
@@ -272,7 +264,16 @@ impl Table {
         self.heat.note_read();
         let mut bytes = spare::take();
         fetch::fetch(&*self.file, handle, (Access::Get, options.verify.into()), &mut bytes)?;
-        self.keep(index, bytes, options.fill_cache)
+        let block = self.keep(index, bytes, options.fill_cache)?;
+        self.foresee_searches(&block);
+        Ok(block)
+    }
+
+    /// A block that is kept because somebody searches in it has its directory made while its lines are near the processor.
+    pub(crate) fn foresee_searches(&self, block: &CachedBlock) {
+        if self.settings.order.is_bytewise() {
+            block.make_directory();
+        }
     }
 
     /// Asked once for each block that is missed: whether the cache should keep it.

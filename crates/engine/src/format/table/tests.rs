@@ -198,9 +198,9 @@ fn mixed(count: usize) -> Entries {
     entries
 }
 
-/// From the fourth hit on, gets go by the block's directory.
+/// Gets from kept blocks go by the block's directory.
 #[test]
-fn gets_from_blocks_that_are_hit_often_find_the_same() {
+fn gets_from_kept_blocks_find_the_same() {
     for order in orders() {
         let mut entries = mixed(300);
         entries.extend((0..300).map(|at| entry(format!("plain {at:06}"), 9, [b'v'; 50])));

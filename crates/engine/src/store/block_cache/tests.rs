@@ -35,7 +35,7 @@ fn filled(shelf: &Shelf) -> usize {
 /// As tables do it.
 fn read(cache: &BlockCache, shelf: &Arc<Shelf>, place: usize) {
     match shelf.get(place) {
-        Some(block) => drop(block.note_use()),
+        Some(block) => block.note_use(),
         None if cache.admits(shelf, place) => cache.keep(shelf, place, block()),
         None => {}
     }
