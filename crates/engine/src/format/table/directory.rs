@@ -36,51 +36,39 @@ impl Directory {
     /// to know.
     pub(super) fn of(block: &Block) -> Option<Self> {
         let first = block.first_key().ok()??;
-        let Known { entries, common } = Known::of(block, first)?;
+        let last_restart = block.restart_key(block.restarts().checked_sub(1)?).ok()?;
+        let common = common_prefix(user_key(first), user_key(last_restart));
         let common = common.min(user_key(first).len().saturating_sub(HEAD_BYTES));
-        let (directory, samples) = Self::with_common(block, first, (common, entries))?;
-        if samples > 1 && samples > entries / 2 {
-            return Some(directory);
-        }
-        let common = common.min(usual_key_bytes(block)?.saturating_sub(HEAD_BYTES));
-        let (directory, samples) = Self::with_common(block, first, (common, entries))?;
-        (samples > 1).then_some(directory)
+        // A good guess, mostly.
+        Self::with_common(block, first, common)
+            .or_else(|| Self::with_common(block, first, common_bytes(block, first)?))
     }
 
-    /// Of a block of so many entries whose user keys share so many bytes with the first key. Tells, too, how many keys do not end
-    /// within their heads.
-    fn with_common(
-        block: &Block,
-        first: &[u8],
-        (common, entries): (usize, usize),
-    ) -> Option<(Self, usize)> {
-        let mut directory = Directory {
-            common,
-            beginning: leading_words(first) & first_bytes(common),
-            heads: [u32::MAX; SAMPLES_MAX],
-            behind: [0; SAMPLES_MAX],
-        };
-        let one_in = entries.div_ceil(SAMPLES_MAX);
-        let (mut head, mut head_before, mut samples) = ([0; HEAD_BYTES], 0, 0);
-        let mut places = directory.heads.iter_mut().zip(&mut directory.behind);
+    /// With heads behind so many bytes of the keys. `None` if not all user keys begin with those of the first, or if most end within
+    /// their heads.
+    fn with_common(block: &Block, first: &[u8], common: usize) -> Option<Self> {
+        let beginning = first.get(..common)?;
+        let (mut samples, mut entries) = (Samples::new(), 0);
+        let (mut head, mut head_before) = ([0; HEAD_BYTES], 0);
         for_each_entry(block, |entry, user_bytes| {
-            renew_head(&mut head, common, entry.shared, block.slice(entry.suffix.clone()));
+            let suffix = block.slice(entry.suffix.clone());
+            let begins_so = beginning.get(entry.shared..).is_none_or(|own| suffix.starts_with(own));
+            if !begins_so || user_bytes < common {
+                return None;
+            }
+            entries += 1;
+            renew_head(&mut head, common, entry.shared, suffix);
             if user_bytes < common + HEAD_BYTES {
                 return Some(());
             }
             let head = u32::from_be_bytes(head);
-            if head < std::mem::replace(&mut head_before, head) {
-                return None;
-            }
-            samples += 1;
-            if samples % one_in == 0
-                && let Some((to, behind)) = places.next()
-            {
-                (*to, *behind) = (head, u16::try_from(entry.value.end).ok()?);
-            }
-            Some(())
+            let is_in_order = std::mem::replace(&mut head_before, head) <= head;
+            samples.note(head, entry.value.end).filter(|()| is_in_order)
         })?;
-        Some((directory, samples))
+        let beginning = leading_words(first) & first_bytes(common);
+        let Samples { heads, behind, seen, .. } = samples;
+        let is_worth_it = seen > 1 && seen >= entries / 2;
+        is_worth_it.then_some(Directory { common, beginning, heads, behind })
     }
 
     /// Where [`Block::find_from`] may start in the block for `target`, an internal key: behind the last sample whose head is
@@ -132,40 +120,67 @@ fn head_of(bytes: &[u8]) -> u32 {
     u32::from_be_bytes(padded)
 }
 
-/// What a first look at all entries tells.
-struct Known {
-    entries: usize,
-    /// How many bytes of the first user key begin all others, too.
-    common: usize,
+/// Keeps as many samples as fit: one in a power of two.
+struct Samples {
+    heads: [u32; SAMPLES_MAX],
+    behind: [u16; SAMPLES_MAX],
+    kept: usize,
+    seen: usize,
+    one_in: usize,
 }
 
-impl Known {
-    fn of(block: &Block, first: &[u8]) -> Option<Self> {
-        let mut known = Known { entries: 0, common: user_key(first).len() };
-        for_each_entry(block, |entry, user_bytes| {
-            // The key before begins with the first key's `common` bytes.
-            if let Some(unsure) = first.get(entry.shared..known.common) {
-                known.common =
-                    entry.shared + common_prefix(unsure, block.slice(entry.suffix.clone()));
-            }
-            known.common = known.common.min(user_bytes);
-            known.entries += 1;
-            Some(())
-        })?;
-        Some(known)
+impl Samples {
+    fn new() -> Self {
+        let (heads, behind) = ([u32::MAX; SAMPLES_MAX], [0; SAMPLES_MAX]);
+        Samples { heads, behind, kept: 0, seen: 0, one_in: 1 }
+    }
+
+    /// `None` if no directory can tell where the entry ends.
+    #[inline]
+    fn note(&mut self, head: u32, end: usize) -> Option<()> {
+        self.seen += 1;
+        if !self.seen.is_multiple_of(self.one_in) {
+            return Some(());
+        }
+        let Some(place) = self.heads.get_mut(self.kept).zip(self.behind.get_mut(self.kept)) else {
+            self.drop_every_other();
+            return Some(());
+        };
+        (*place.0, *place.1) = (head, u16::try_from(end).ok()?);
+        self.kept += 1;
+        Some(())
+    }
+
+    #[cold]
+    fn drop_every_other(&mut self) {
+        self.kept = SAMPLES_MAX / 2;
+        self.one_in *= 2;
+        for at in 0..self.kept {
+            self.heads[at] = self.heads[2 * at + 1];
+            self.behind[at] = self.behind[2 * at + 1];
+        }
+        self.heads[self.kept..].fill(u32::MAX);
+        self.behind[self.kept..].fill(0);
     }
 }
 
-/// The median of the lengths of user keys. Heads must begin so early that most keys do not end within them.
+/// How many bytes to pass over in front of heads: those that all user keys begin with, but not so many that most keys end
+/// within their heads.
 #[cold]
-fn usual_key_bytes(block: &Block) -> Option<usize> {
-    let mut lengths = Vec::new();
-    for_each_entry(block, |_, user_bytes| {
+fn common_bytes(block: &Block, first: &[u8]) -> Option<usize> {
+    let (mut common, mut lengths) = (user_key(first).len(), Vec::new());
+    for_each_entry(block, |entry, user_bytes| {
+        // The key before begins with the first one's `common` bytes.
+        if let Some(unsure) = first.get(entry.shared..common) {
+            common = entry.shared + common_prefix(unsure, block.slice(entry.suffix.clone()));
+        }
+        common = common.min(user_bytes);
         lengths.push(user_bytes);
         Some(())
     })?;
     lengths.sort_unstable();
-    lengths.get(lengths.len() / 2).copied()
+    let usual = lengths.get(lengths.len() / 2)?;
+    Some(common.min(usual.saturating_sub(HEAD_BYTES)))
 }
 
 /// Makes the bytes behind the first `common` of the key before those of the next one, as far as that reaches.
