@@ -10,7 +10,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{SEQNO_MAX, SeqNo};
 use crate::db::core::Core;
 use crate::db::write::pace::Pace;
-use crate::db::write::queue::{Request, Waiter};
+use crate::db::write::queue::Request;
+use crate::db::write::waiter::Waiter;
 use crate::db::write::wal::Wal;
 use crate::env::site::Site;
 use crate::format::batch::{self, BatchReader};
@@ -34,7 +35,7 @@ impl Committer {
         &mut self,
         core: &Core,
         own: Request<'_>,
-        group: &[std::sync::Arc<Waiter<Lead>>],
+        group: &[std::sync::Arc<Waiter>],
     ) -> Result<()> {
         let sync = own.sync || group.iter().any(|waiter| waiter.sync);
         let followers: u64 = group.iter().map(|waiter| u64::from(waiter.count)).sum();
@@ -53,7 +54,7 @@ impl Committer {
         &mut self,
         core: &Core,
         own: Request<'_>,
-        group: &[std::sync::Arc<Waiter<Lead>>],
+        group: &[std::sync::Arc<Waiter>],
         count: u64,
     ) -> Result<()> {
         let first = self.next_seqno;

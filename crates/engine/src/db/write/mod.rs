@@ -8,6 +8,7 @@ pub(crate) mod pace;
 pub(crate) mod queue;
 pub(crate) mod room;
 pub(crate) mod spare;
+pub(crate) mod waiter;
 pub(crate) mod wal;
 
 #[cfg(test)]
@@ -21,7 +22,8 @@ use crate::base::key::SeqNo;
 use crate::db::core::{Core, panicked};
 use crate::db::options::WriteOptions;
 use crate::db::write::committer::{Committer, Lead};
-use crate::db::write::queue::{Request, Turn, Waiter, WriteQueue};
+use crate::db::write::queue::{Request, Turn, WriteQueue};
+use crate::db::write::waiter::Waiter;
 use crate::format::batch::WriteBatch;
 
 /// Bodies gathered behind one leader; small leaders take less along, so that they are not slowed
@@ -30,7 +32,7 @@ const GROUP_BYTES_MAX: usize = 1 << 20;
 const GROUP_BYTES_SMALL: usize = 128 << 10;
 
 /// Those whom a leader takes along.
-type Group = Vec<Arc<Waiter<Lead>>>;
+type Group = Vec<Arc<Waiter>>;
 
 impl Core {
     pub(crate) fn write(&self, batch: &WriteBatch, options: WriteOptions) -> Result<()> {
@@ -105,7 +107,7 @@ impl Core {
         &self,
         committer: &mut Committer,
         own: Request<'_>,
-        group: &[Arc<Waiter<Lead>>],
+        group: &[Arc<Waiter>],
     ) -> Result<()> {
         let first = committer.next_seqno;
         if let Err(error) = committer.commit(self, own, group) {

@@ -5,17 +5,22 @@
 //! the memtable's inserter.
 //!
 //! **Concurrency.** The queue's lock guards the resting committer and the list of waiters. A waiter is told its outcome, or
-//! handed the committer. A lone one looks for that for a moment: a leader is mostly done before a thread is asleep
+//! to take the committer. A lone one looks for that for a moment: a leader is mostly done before a thread is asleep
 //! and awake again. The others, and then it, too, sleep on their own signals.
+//!
+//! Two who write all the time meet at every write, on two processors. What they both touch is moved from one's cache to the other's,
+//! and whoever waits for a lock is mostly put to sleep. So waiters are made without the lock, of memory that their thread keeps for that;
+//! a leader asks for the lock only where somebody waits; and outcomes are told without any.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::Result;
-use crate::base::sync::atomic::{AtomicBool, Ordering};
-use crate::base::sync::{Mutex, Rank, Signal, look_for};
+use crate::base::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::base::sync::{Mutex, Rank, look_for};
 use crate::db::write::crowd::Crowd;
+use crate::db::write::waiter::{Told, Waiter};
 
 /// Some ten microseconds: what a sleep and waking up take.
 const YIELDS_FOR_LEADER: u32 = 30;
@@ -24,36 +29,18 @@ const YIELDS_FOR_CROWD: u32 = 100;
 
 pub(crate) struct WriteQueue<C> {
     state: Mutex<QueueState<C>>,
+    /// How many write, the leader and those who wait: for a look without the lock. What counts is the state.
+    writers: AtomicU64,
 }
 
 struct QueueState<C> {
+    /// Here while nobody leads, and while a waiter is told to.
     committer: Option<C>,
-    waiting: VecDeque<Arc<Waiter<C>>>,
+    is_led: bool,
+    waiting: VecDeque<Arc<Waiter>>,
     /// Whether the last leader took more than one along.
     is_crowded: bool,
     crowd: Crowd,
-}
-
-/// A write that waits behind the leader. It owns its bytes: the leader reads them on its thread.
-pub(crate) struct Waiter<C> {
-    pub(crate) body: Vec<u8>,
-    pub(crate) count: u32,
-    pub(crate) sync: bool,
-    state: Mutex<Told<C>>,
-    /// Set once there is an outcome.
-    is_told: AtomicBool,
-    signal: Signal,
-}
-
-struct Told<C> {
-    outcome: Option<Outcome<C>>,
-    /// To wake is a system call, even if nobody sleeps.
-    sleeps: bool,
-}
-
-enum Outcome<C> {
-    Lead(C),
-    Done(Result<()>),
 }
 
 /// What joining the queue comes to.
@@ -75,40 +62,61 @@ pub(crate) struct Request<'a> {
 impl<C> WriteQueue<C> {
     pub(crate) fn new(committer: Option<C>) -> Self {
         let state = QueueState {
+            is_led: committer.is_none(),
             committer,
             waiting: VecDeque::new(),
             is_crowded: false,
             crowd: Crowd::default(),
         };
-        WriteQueue { state: Mutex::new(Rank::WriteQueue, state) }
+        WriteQueue {
+            state: Mutex::new(Rank::WriteQueue, state),
+            writers: AtomicU64::new(0),
+        }
     }
 
     /// Leads at once if nobody does (a lone writer pays one lock and copies nothing); else waits.
     pub(crate) fn join(&self, request: Request<'_>) -> Turn<C> {
-        let (waiter, is_next) = {
-            let mut state = self.state.lock();
-            if let Some(committer) = state.committer.take() {
+        if self.writers.load(Relaxed) == 0
+            && let Some(committer) = self.change(QueueState::try_to_lead)
+        {
+            return Turn::Lead(committer);
+        }
+        let waiter = Waiter::new(request);
+        let joined = self.change(|state| match state.try_to_lead() {
+            Some(committer) => Err(committer),
+            None => {
+                state.waiting.push_back(Arc::clone(&waiter));
+                Ok(state.waiting.len() == 1 && !state.is_crowded)
+            }
+        });
+        let is_next = match joined {
+            Ok(is_next) => is_next,
+            Err(committer) => {
+                waiter.keep();
                 return Turn::Lead(committer);
             }
-            let waiter = Arc::new(Waiter {
-                body: request.body.to_vec(),
-                count: request.count,
-                sync: request.sync,
-                state: Mutex::new(Rank::Leaf, Told { outcome: None, sleeps: false }),
-                is_told: AtomicBool::new(false),
-                signal: Signal::default(),
-            });
-            state.waiting.push_back(Arc::clone(&waiter));
-            (waiter, state.waiting.len() == 1 && !state.is_crowded)
         };
         // A sync takes longer than any moment, and many writers have better use for the processors.
         if is_next && !request.sync {
-            look_for(YIELDS_FOR_LEADER, || waiter.is_told.load(Ordering::Acquire));
+            look_for(YIELDS_FOR_LEADER, || waiter.is_told());
         }
-        match waiter.wait() {
-            Outcome::Lead(committer) => Turn::Lead(committer),
-            Outcome::Done(result) => Turn::Done(result),
+        let told = waiter.wait();
+        waiter.keep();
+        match told {
+            Told::Done(result) => Turn::Done(result),
+            Told::Lead => {
+                let committer = self.state.lock().committer.take();
+                Turn::Lead(committer.expect("it was laid down for whom is told"))
+            }
         }
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut QueueState<C>) -> T) -> T {
+        let mut state = self.state.lock();
+        let changed = change(&mut state);
+        let writers = usize::from(state.is_led) + state.waiting.len();
+        self.writers.store(writers as u64, Relaxed);
+        changed
     }
 
     /// A leader that is about to sync waits a moment for those whom the last sync was for.
@@ -133,36 +141,38 @@ impl<C> WriteQueue<C> {
 
     /// The leader takes along those who wait, in order, up to `bytes_max` bytes of bodies. A write
     /// that wants a sync does not join a leader that wants none: it would make it wait for the disk.
-    pub(crate) fn take_group(&self, sync: bool, bytes_max: usize) -> Vec<Arc<Waiter<C>>> {
-        let mut group = Vec::new();
-        let mut bytes = 0;
-        let mut state = self.state.lock();
-        while let Some(waiter) = state.waiting.front() {
-            bytes += waiter.body.len();
-            if (waiter.sync && !sync) || bytes > bytes_max {
-                break;
-            }
-            group.extend(state.waiting.pop_front());
+    pub(crate) fn take_group(&self, sync: bool, bytes_max: usize) -> Vec<Arc<Waiter>> {
+        if self.writers.load(Relaxed) <= 1 {
+            return Vec::new(); // Who is about to join will be asked for once more.
         }
-        state.is_crowded = group.len() > 1;
-        group
+        self.change(|state| {
+            let (mut group, mut bytes) = (Vec::new(), 0);
+            while let Some(waiter) = state.waiting.front() {
+                bytes += waiter.body.len();
+                if (waiter.sync && !sync) || bytes > bytes_max {
+                    break;
+                }
+                group.extend(state.waiting.pop_front());
+            }
+            state.is_crowded = group.len() > 1;
+            group
+        })
     }
 
     /// Tells a group how its writes went.
-    pub(crate) fn tell(&self, group: &[Arc<Waiter<C>>], result: &Result<()>) {
-        for waiter in group {
-            waiter.tell(Outcome::Done(result.clone()));
-        }
+    pub(crate) fn tell(&self, group: &[Arc<Waiter>], result: &Result<()>) {
+        group.iter().for_each(|waiter| waiter.tell(Told::Done(result.clone())));
     }
 
     /// Lays the committer down if nobody waits for it; else gives it back.
     pub(crate) fn rest(&self, committer: C) -> Option<C> {
-        let mut state = self.state.lock();
-        if !state.waiting.is_empty() {
-            return Some(committer);
-        }
-        state.committer = Some(committer);
-        None
+        self.change(|state| match state.waiting.is_empty() {
+            true => {
+                state.lay_down(committer);
+                None
+            }
+            false => Some(committer),
+        })
     }
 
     #[cfg(test)]
@@ -171,48 +181,34 @@ impl<C> WriteQueue<C> {
     }
 
     /// The leader's last act: tells its group, and hands the committer to the next in line.
-    pub(crate) fn finish(&self, committer: C, group: &[Arc<Waiter<C>>], result: &Result<()>) {
-        let next = {
-            let mut state = self.state.lock();
+    pub(crate) fn finish(&self, committer: C, group: &[Arc<Waiter>], result: &Result<()>) {
+        let next = self.change(|state| {
             let waiting = state.waiting.len();
             state.crowd.committed(1 + group.len(), waiting);
-            match state.waiting.pop_front() {
-                Some(next) => Some((next, committer)),
-                None => {
-                    state.committer = Some(committer);
-                    None
-                }
+            let next = state.waiting.pop_front();
+            match next {
+                Some(_) => state.committer = Some(committer),
+                None => state.lay_down(committer),
             }
-        };
-        if let Some((next, committer)) = next {
-            next.tell(Outcome::Lead(committer));
+            next
+        });
+        if let Some(next) = next {
+            next.tell(Told::Lead);
         }
         self.tell(group, result);
     }
 }
 
-impl<C> Waiter<C> {
-    fn tell(&self, outcome: Outcome<C>) {
-        let sleeps = {
-            let mut told = self.state.lock();
-            told.outcome = Some(outcome);
-            told.sleeps
-        };
-        self.is_told.store(true, Ordering::Release);
-        if sleeps {
-            self.signal.notify_one();
-        }
+impl<C> QueueState<C> {
+    fn try_to_lead(&mut self) -> Option<C> {
+        let committer = if self.is_led { None } else { self.committer.take() };
+        self.is_led |= committer.is_some();
+        committer
     }
 
-    fn wait(&self) -> Outcome<C> {
-        let mut told = self.state.lock();
-        loop {
-            if let Some(outcome) = told.outcome.take() {
-                return outcome;
-            }
-            told.sleeps = true;
-            told = self.signal.wait(told);
-        }
+    fn lay_down(&mut self, committer: C) {
+        self.committer = Some(committer);
+        self.is_led = false;
     }
 }
 
