@@ -32,6 +32,7 @@ use crate::db::write::backlog::Backlog;
 use crate::db::write::committer::Lead;
 use crate::db::write::queue::WriteQueue;
 use crate::db::write::spare::Spare;
+use crate::db::write::turns::Turns;
 use crate::db::write::wal::LogPlace;
 use crate::env::Env;
 use crate::env::fs::FileLock;
@@ -56,6 +57,7 @@ pub(crate) struct Core {
 
     /// `None` when open read-only.
     pub(crate) queue: Option<WriteQueue<Lead>>,
+    pub(crate) turns: Turns,
     pub(crate) spare: Spare,
     pub(crate) manifest: Mutex<Option<ManifestLog>>,
     pub(crate) state: Mutex<State>,

@@ -36,6 +36,7 @@ use crate::db::write::committer::Committer;
 use crate::db::write::pace::Pace;
 use crate::db::write::queue::WriteQueue;
 use crate::db::write::spare::Spare;
+use crate::db::write::turns::Turns;
 use crate::db::write::wal::Wal;
 use crate::env::fs::FileLock;
 use crate::env::site::Site;
@@ -226,6 +227,7 @@ pub(crate) fn assemble(
         view: View::new(state.super_version()),
         snapshots: SnapshotList::new(),
         queue: None,
+        turns: Turns::default(),
         spare: Spare::default(),
         manifest: Mutex::new(Rank::Manifest, None),
         state: Mutex::new(Rank::State, state),

@@ -8,6 +8,7 @@ pub(crate) mod pace;
 pub(crate) mod queue;
 pub(crate) mod room;
 pub(crate) mod spare;
+pub(crate) mod turns;
 pub(crate) mod waiter;
 pub(crate) mod wal;
 
@@ -39,8 +40,14 @@ impl Core {
         batch.check()?;
         let queue = self.queue.as_ref().ok_or_else(read_only)?;
         let request = Request { body: batch.body(), count: batch.count(), sync: options.sync };
+        if !options.sync {
+            self.turns.make_way(&*self.env.clock);
+        }
         match queue.join(request) {
-            Turn::Done(result) => result,
+            Turn::Done(result) => {
+                self.turns.met(&*self.env.clock);
+                result
+            }
             Turn::Lead(committer) => self.lead(queue, committer, request),
         }
     }

@@ -68,10 +68,7 @@ impl<C> WriteQueue<C> {
             is_crowded: false,
             crowd: Crowd::default(),
         };
-        WriteQueue {
-            state: Mutex::new(Rank::WriteQueue, state),
-            writers: AtomicU64::new(0),
-        }
+        WriteQueue { state: Mutex::new(Rank::WriteQueue, state), writers: AtomicU64::new(0) }
     }
 
     /// Leads at once if nobody does (a lone writer pays one lock and copies nothing); else waits.
@@ -342,6 +339,21 @@ mod exhaustive {
     #[test]
     fn loom_a_group_is_committed_once_and_told() {
         every_write_is_committed_once([false; 3]);
+    }
+
+    #[test]
+    fn loom_waiters_may_be_used_again() {
+        explore(|| {
+            let queue = Arc::new(WriteQueue::new(Some(Journal::new())));
+            let own = Arc::clone(&queue);
+            let other = loom::thread::spawn(move || [1, 2].map(|id| write(&own, id, false)));
+            write(&queue, 0, false);
+            other.join().unwrap();
+            let nothing = Request { body: b"", count: 0, sync: false };
+            let Turn::Lead(mut journal) = queue.join(nothing) else { panic!("all are done") };
+            journal.sort_unstable();
+            assert!(journal.iter().map(|(id, _)| *id).eq([0, 1, 2]), "{journal:?}");
+        });
     }
 
     #[test]

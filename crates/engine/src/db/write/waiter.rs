@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
-use crate::base::sync::{Mutex, Rank, Signal};
+use crate::base::sync::{Mutex, Rank, Signal, thread_local};
 use crate::db::write::queue::Request;
 
 /// A body's memory is kept for the next one up to this.
@@ -48,10 +48,9 @@ thread_local! {
 impl Waiter {
     pub(crate) fn new(request: Request<'_>) -> Arc<Self> {
         let mut waiter = Waiter::spare().unwrap_or_else(|| Arc::new(Waiter::empty()));
-        if let Some(own) = Arc::get_mut(&mut waiter) {
-            own.body.extend_from_slice(request.body);
-            (own.count, own.sync) = (request.count, request.sync);
-        }
+        let own = Arc::get_mut(&mut waiter).expect("no leader has it");
+        own.body.extend_from_slice(request.body);
+        (own.count, own.sync) = (request.count, request.sync);
         waiter
     }
 
@@ -68,17 +67,17 @@ impl Waiter {
 
     /// The thread's last one as if it were new, if no leader holds it any more.
     fn spare() -> Option<Arc<Self>> {
-        let mut spare = SPARE.take()?;
+        let mut spare = SPARE.try_with(Cell::take).ok()??;
         let own = Arc::get_mut(&mut spare)?;
         own.body.clear();
         own.state = AtomicU64::new(LOOKING);
         Some(spare)
     }
 
-    /// Keeps it for the thread's next write. Explorers want each run to begin with nothing.
+    /// Keeps it for the thread's next write.
     pub(crate) fn keep(self: Arc<Self>) {
-        if cfg!(not(any(loom, shuttle))) && self.body.capacity() <= BODY_BYTES_KEPT {
-            SPARE.set(Some(self));
+        if self.body.capacity() <= BODY_BYTES_KEPT {
+            let _ = SPARE.try_with(|spare| spare.set(Some(self))); // None is kept by a thread that ends.
         }
     }
 
