@@ -332,4 +332,34 @@ mod tests {
         }
         assert!(Directory::of(&Block::new(builder.finish().to_vec()).unwrap()).is_none());
     }
+
+    /// Bytes of a block may be anything. A directory of them leads somewhere, or there is none; nothing panics.
+    #[test]
+    fn hostile_blocks_are_looked_at_with_care() {
+        let order = InternalOrder::new(UserOrder::Bytewise);
+        let keys: Vec<_> = (0..60u64)
+            .map(|n| format!("key {:03}/{}", n / 3, "long".repeat(n as usize % 4)))
+            .map(|user| InternalKey::new(user.as_bytes(), SeqNo(7), ValueKind::Value))
+            .collect();
+        let whole = block(&keys, 4).into_bytes();
+        let (mut state, mut made) = (1u64, 0);
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        for round in 0..20_000 {
+            let mut bytes = whole.clone();
+            for _ in 0..=random(3) {
+                let at = random(bytes.len());
+                bytes[at] = random(256) as u8;
+            }
+            let Ok(block) = Block::new(bytes) else { continue };
+            let Some(directory) = Directory::of(&block) else { continue };
+            made += 1;
+            let target = keys[round % keys.len()].as_bytes();
+            let start = directory.start(&block, target);
+            let _ = block.find_from(start, &order, target, &mut KeyBuf::new());
+        }
+        assert!(made > 1000, "{made}");
+    }
 }
