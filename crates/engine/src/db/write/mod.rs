@@ -45,7 +45,10 @@ impl Core {
         }
         match queue.join(request) {
             Turn::Done(result) => {
-                self.turns.met(&*self.env.clock);
+                // Only who makes way begins to count anew.
+                if !options.sync {
+                    self.turns.met(&*self.env.clock);
+                }
                 result
             }
             Turn::Lead(committer) => self.lead(queue, committer, request),

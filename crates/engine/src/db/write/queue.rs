@@ -199,7 +199,10 @@ impl<C> WriteQueue<C> {
 impl<C> QueueState<C> {
     fn try_to_lead(&mut self) -> Option<C> {
         let committer = if self.is_led { None } else { self.committer.take() };
-        self.is_led |= committer.is_some();
+        if committer.is_some() {
+            // Where nobody leads, nobody waits.
+            (self.is_led, self.is_crowded) = (true, false);
+        }
         committer
     }
 
@@ -246,6 +249,14 @@ mod tests {
             }
         });
         assert!(matches!(queue.join(EMPTY), Turn::Lead(commits) if commits == THREADS * WRITES));
+    }
+
+    #[test]
+    fn a_crowd_that_has_gone_is_forgotten() {
+        let queue = WriteQueue::new(Some(()));
+        queue.state.lock().is_crowded = true;
+        let Turn::Lead(()) = queue.join(EMPTY) else { panic!("nobody else leads") };
+        assert!(!queue.state.lock().is_crowded);
     }
 
     #[test]

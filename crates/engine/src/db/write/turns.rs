@@ -39,7 +39,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// The thread's write was committed by another one.
+    /// The thread's write, without a sync, was committed by another one.
     #[inline]
     pub(crate) fn met(&self, clock: &dyn Clock) {
         let mut met = MET.with(Cell::get);
