@@ -609,7 +609,10 @@ fn closing_leaves_what_is_on_its_way_out() {
 fn a_caller_waits_for_his_job() {
     let store = Arc::new(Objects::default());
     let desk = Desk::taking(|job| job.is_awaited);
-    let options = Options { background: Background::Lanes, ..options(&store, &desk) };
+    // Level 2 has room for all of it: else lanes would take what is too much there to level 3 meanwhile.
+    let level_growth = 8;
+    let background = Background::Lanes;
+    let options = Options { background, level_growth, ..options(&store, &desk) };
     let db = Db::open("db", options).unwrap();
     fill(&db, 0..3_000);
     db.wait_for_background().unwrap();
