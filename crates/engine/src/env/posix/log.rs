@@ -8,6 +8,9 @@
 //! gets its pages. Of what was written long ago the pages are given back. What is long is written with a
 //! call, which costs less than the faults of its pages; so is everything once there is no span, or no room, to be had.
 //!
+//! **Syncs.** A sync makes the pages read-only that it writes back, mapped ones by a look at each map: the next store into them
+//! faults. Where little is appended between syncs there is no span, but zeros that were written ahead, and a call for each append.
+//!
 //! **Death of the process.** What was copied is the kernel's and stays. A record begins with its header,
 //! which stands in eight bytes; they are stored last, in one piece, and without them the rest does not
 //! count. So an append of one record is there whole or not at all; what a call writes may be there in part, from its
@@ -47,6 +50,8 @@ const RESERVE_BYTES_MAX: u64 = 2 << 20;
 const EXPECTED_BYTES_MAX: u64 = 64 << 20;
 /// Of a log that is synced: after each step the next sync has blocks to note in the file system's journal.
 const SYNCED_STEP_BYTES_MAX: u64 = 512 << 10;
+/// Appended by calls, after a sync. It is some thirty calls, of 1 microsecond each, against the faults of two pages, of 3.
+const BETWEEN_SYNCS_BYTES: u64 = 4 << 10;
 static ZEROS: [u8; STEP_BYTES as usize] = [0; STEP_BYTES as usize];
 /// Pages are given back when they are so many: they count as the process's memory. For a few of them it takes nearly as
 /// long, 50 to 80 microseconds, for all processors have to be told.
@@ -76,6 +81,8 @@ pub(super) fn create(file: File, path: &Path) -> MappedLog {
         reserve_bytes: 4 * STEP_BYTES,
         behind_bytes: BEHIND_BYTES,
         was_synced: false,
+        synced: 0,
+        is_synced_often: false,
         synced_step_bytes: STEP_BYTES,
         will_be_removed: false,
     }
@@ -102,6 +109,10 @@ pub(super) struct MappedLog {
     may_map: bool,
     /// Since the last step.
     was_synced: bool,
+    /// What is before this place was synced.
+    synced: u64,
+    /// Then it has no span.
+    is_synced_often: bool,
     /// Steps between syncs grow, so that a small log takes little space.
     synced_step_bytes: u64,
     will_be_removed: bool,
@@ -115,7 +126,10 @@ impl MappedLog {
     /// What is too long to be stored, or finds no room that is ready.
     #[cold]
     fn append_slowly(&mut self, data: &[u8]) -> io::Result<()> {
-        if data.len() <= STORED_BYTES_MAX && self.may_map {
+        if self.is_synced_often {
+            self.is_synced_often = self.end - self.synced < BETWEEN_SYNCS_BYTES;
+            self.write_ahead(data.len() as u64);
+        } else if data.len() <= STORED_BYTES_MAX && self.may_map {
             self.make_room(data.len() as u64).unwrap_or_else(|_| {
                 // All goes on by calls.
                 self.may_map = false;
@@ -157,14 +171,38 @@ impl MappedLog {
         Ok(())
     }
 
-    /// The next step, of a log that is synced, with its pages.
+    /// The next step, of a log that is synced often, once so many bytes have no room in the last. The sync after the append writes its
+    /// zeros, and those that follow find blocks that were written before.
+    fn write_ahead(&mut self, bytes: u64) {
+        let needed = self.end + bytes;
+        if needed <= self.zeroed {
+            return;
+        }
+        let until = self.end_of_synced_step(needed);
+        let from = self.zeroed.max(self.end);
+        if write_zeros(self.open_file(), from..until).is_ok() {
+            self.zeroed = until;
+            self.allocated = self.allocated.max(until);
+        } else {
+            // Where there is no room for zeros, there may be some for the record.
+            let _ = self.open_file().set_len(self.allocated);
+        }
+    }
+
+    /// Each of a log's is longer than the one before.
+    fn end_of_synced_step(&mut self, from: u64) -> u64 {
+        let until = (from + self.synced_step_bytes).next_multiple_of(BLOCK_BYTES);
+        self.synced_step_bytes = (2 * self.synced_step_bytes).min(SYNCED_STEP_BYTES_MAX);
+        until
+    }
+
+    /// The next step, of a log that is synced now and then, with its pages.
     fn allocate_step(&mut self, span: &mut Span) -> io::Result<()> {
         self.was_synced = false;
         let from = span.has_pages_until.max(self.page());
-        let until = (from + self.synced_step_bytes).next_multiple_of(BLOCK_BYTES).min(span.end());
+        let until = self.end_of_synced_step(from).min(span.end());
         // A sync writes all of a folio that was stored into: zeros would bring large ones.
         fallocate(self.open_file(), FallocateFlags::empty(), from, until - from)?;
-        self.synced_step_bytes = (2 * self.synced_step_bytes).min(SYNCED_STEP_BYTES_MAX);
         self.zeroed = until;
         self.allocated = self.allocated.max(until);
         span.make_pages(from, until);
@@ -252,6 +290,11 @@ impl WritableFile for MappedLog {
 
     fn sync(&mut self, _: Site) -> Result<()> {
         self.was_synced = true;
+        if self.may_map && self.end - self.synced <= BETWEEN_SYNCS_BYTES {
+            self.is_synced_often = true;
+            self.span = None;
+        }
+        self.synced = self.end;
         // It covers pages dirtied through maps.
         let synced = self.open_file().sync_data();
         synced.map_err(|cause| Error::io("sync", &self.path, cause))
@@ -408,6 +451,44 @@ mod tests {
         assert!(std::fs::read(&log.path).unwrap() == expected);
         let taken = 512 * std::fs::metadata(&log.path).unwrap().blocks();
         assert!(taken < log.end + PAGE_BYTES, "what was reserved goes: {taken} for {}", log.end);
+        std::fs::remove_file(&log.path).unwrap();
+    }
+
+    /// With a log that is synced each time every store would fault.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "as the module above")]
+    fn a_log_that_is_synced_often_has_no_map() {
+        let mut log = mapped("synced-often");
+        let mut expected = Vec::new();
+        let mut append = |log: &mut MappedLog, bytes: usize| {
+            let data = vec![expected.len() as u8 | 1; bytes];
+            log.append(&data, Site::WalAppend).unwrap();
+            expected.extend(data);
+        };
+        let mut steps = Vec::new();
+        while log.end < 1 << 20 {
+            append(&mut log, 150);
+            log.sync(Site::WalSync).unwrap();
+            assert!(log.span.is_none() && log.zeroed >= log.end);
+            assert!(log.open_file().metadata().unwrap().len().is_multiple_of(BLOCK_BYTES));
+            steps.push(log.zeroed);
+        }
+        steps.dedup();
+        assert!(steps.len() < 10, "{steps:?}");
+        // Without syncs it comes back.
+        for _ in 0..BETWEEN_SYNCS_BYTES / 1_000 + 3 {
+            append(&mut log, 1_000);
+        }
+        assert!(log.span.is_some());
+        // And stays if much lies between them.
+        for _ in 0..10 {
+            append(&mut log, 1_000);
+            append(&mut log, BETWEEN_SYNCS_BYTES as usize);
+            log.sync(Site::WalSync).unwrap();
+            assert!(log.span.is_some());
+        }
+        log.close(Site::WalClose).unwrap();
+        assert!(std::fs::read(&log.path).unwrap() == expected);
         std::fs::remove_file(&log.path).unwrap();
     }
 
