@@ -37,6 +37,12 @@ impl LeveledSettings {
         self.level1_bytes.saturating_mul(growth)
     }
 
+    /// The same, once nobody writes. More than any level has if nothing is put off.
+    pub(crate) fn l0_trigger_once_quiet(&self) -> usize {
+        let trigger = self.l0_trigger + self.l0_trigger / 2;
+        if trigger < self.l0_trigger_if_large { trigger } else { usize::MAX }
+    }
+
     /// A move or an output table must not overlap more of the level below.
     pub(crate) fn grandparent_limit(&self) -> u64 {
         10 * self.table_bytes

@@ -19,6 +19,7 @@ use crate::compaction::executor::CompactionExecutor;
 use crate::compaction::hot_map::HotMap;
 use crate::db::background::bell::Bell;
 use crate::db::background::entrance::Entrance;
+use crate::db::background::quiet::Quiet;
 use crate::db::background::readers::Readers;
 use crate::db::background::seat::Seat;
 use crate::db::loan::Loan;
@@ -74,6 +75,7 @@ pub(crate) struct Core {
     pub(crate) merges: AtomicU64,
     pub(crate) seat: Seat,
     pub(crate) readers: Readers,
+    pub(crate) quiet: Quiet,
     /// Rung for lanes: there may be work.
     pub(crate) work: Bell,
     /// Rung for writers and waiting callers: background work changed something.

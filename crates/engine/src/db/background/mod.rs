@@ -16,6 +16,7 @@ mod left;
 pub(crate) mod manual;
 mod nearness;
 pub(crate) mod outlook;
+pub(crate) mod quiet;
 pub(crate) mod readers;
 pub(crate) mod seat;
 pub(crate) mod sweep;
@@ -120,6 +121,10 @@ impl Core {
             self.go_behind(precedence);
             // Whatever panics here, a filter's policy for one, must not leave writers waiting for the lane.
             let worked = self.watch(|| work(self)).unwrap_or(Worked::Idle);
+            let is_idle = worked == Worked::Idle && precedence == Precedence::Second;
+            if is_idle && self.merges_once_quiet(seen) {
+                continue;
+            }
             let state = self.state.lock();
             if state.closing {
                 return;

@@ -19,6 +19,7 @@ use crate::compaction::in_flight::InFlight;
 use crate::compaction::policy::Compaction;
 use crate::db::background::away::Away;
 use crate::db::background::bell::Bell;
+use crate::db::background::quiet::Quiet;
 use crate::db::background::readers::Readers;
 use crate::db::background::seat::Seat;
 use crate::db::core::Core;
@@ -243,6 +244,7 @@ pub(crate) fn assemble(
         merges: AtomicU64::new(0),
         seat: Seat::default(),
         readers: Readers::default(),
+        quiet: Quiet::default(),
         failed: AtomicBool::new(false),
         cancelled: AtomicBool::new(false),
         next_file: AtomicU64::new(FIRST_FILE.0),
