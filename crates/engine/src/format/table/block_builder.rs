@@ -9,6 +9,7 @@ pub(crate) struct BlockBuilder {
     buffer: Vec<u8>,
     restarts: Vec<u32>,
     since_restart: usize,
+    /// Of the block before, as long as this one is empty.
     last_key: Vec<u8>,
 }
 
@@ -25,7 +26,9 @@ impl BlockBuilder {
 
     /// Keys come in order; the builder of the table checks that.
     pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) {
-        let shared = if self.since_restart < self.restart_interval {
+        let shared = if self.buffer.is_empty() {
+            0
+        } else if self.since_restart < self.restart_interval {
             common_prefix(&self.last_key, key)
         } else {
             // Blocks are cut near their target size; only a single huge entry exceeds it, and one
@@ -56,6 +59,11 @@ impl BlockBuilder {
         self.buffer.extend_from_slice(&header[..end]);
     }
 
+    /// What was added last, perhaps before it was [reset](Self::reset).
+    pub(crate) fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
     /// The size that the finished block would have now.
     pub(crate) fn estimated_bytes(&self) -> usize {
         self.buffer.len() + (self.restarts.len() + 1) * size_of::<u32>()
@@ -79,7 +87,6 @@ impl BlockBuilder {
         self.buffer.clear();
         self.restarts.truncate(1);
         self.since_restart = 0;
-        self.last_key.clear();
     }
 
     /// A whole block of these entries.

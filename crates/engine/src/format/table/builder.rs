@@ -54,10 +54,10 @@ pub(crate) struct TableBuilder {
     filter: Option<FilterBlockBuilder>,
     properties: TableProperties,
     smallest: Vec<u8>,
-    last_key: Vec<u8>,
     /// A data block just written. Its index entry waits for the next key, so that the separator
     /// between the two can be as short as possible.
     pending: Option<BlockHandle>,
+    separator: Vec<u8>,
     handle_bytes: Vec<u8>,
 }
 
@@ -82,8 +82,8 @@ impl TableBuilder {
             filter: first_filter(&settings, FilterSpan::Table),
             properties: TableProperties { number, ..TableProperties::default() },
             smallest: Vec::new(),
-            last_key: Vec::new(),
             pending: None,
+            separator: Vec::new(),
             handle_bytes: Vec::new(),
             settings,
         }
@@ -106,7 +106,8 @@ impl TableBuilder {
 
     /// True unless the key is less than the last one added.
     pub(crate) fn may_follow(&self, key: &[u8]) -> bool {
-        self.last_key.is_empty() || self.settings.order.compare(&self.last_key, key).is_le()
+        let last = self.data.last_key();
+        last.is_empty() || self.settings.order.compare(last, key).is_le()
     }
 
     /// Adds an entry; keys must not descend. Equal keys in a row are taken, as LevelDB takes them.
@@ -115,15 +116,14 @@ impl TableBuilder {
         debug_assert!(key.len() >= TAG_BYTES);
         debug_assert!(self.may_follow(key), "keys of a table must not descend");
         if let Some(handle) = self.pending.take() {
-            self.settings.order.shortest_separator(&mut self.last_key, key);
+            self.begin_separator();
+            self.settings.order.shortest_separator(&mut self.separator, key);
             self.add_index_entry(handle);
         }
         if let Some(filter) = &mut self.filter {
             filter.add_key(user_key(key));
         }
         self.count(key, value);
-        self.last_key.clear();
-        self.last_key.extend_from_slice(key);
         self.data.add(key, value);
         if self.data.estimated_bytes() >= self.settings.block_bytes {
             self.flush_block()?;
@@ -160,11 +160,17 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Under `last_key`, which has become the separator.
+    /// It is made of the last key of the block.
+    fn begin_separator(&mut self) {
+        self.separator.clear();
+        self.separator.extend_from_slice(self.data.last_key());
+    }
+
+    /// Under the separator.
     fn add_index_entry(&mut self, handle: BlockHandle) {
         self.handle_bytes.clear();
         handle.encode(&mut self.handle_bytes);
-        self.index.add(&self.last_key, &self.handle_bytes);
+        self.index.add(&self.separator, &self.handle_bytes);
     }
 
     /// What the data takes so far: written blocks as compressed, the current one as it is.
@@ -177,9 +183,9 @@ impl TableBuilder {
     /// takes a sync of the folder. After an error the file is to be removed.
     pub(crate) fn finish(mut self) -> Result<TableSummary> {
         self.flush_block()?;
-        let largest = self.last_key.clone();
         if let Some(handle) = self.pending.take() {
-            self.settings.order.short_successor(&mut self.last_key);
+            self.begin_separator();
+            self.settings.order.short_successor(&mut self.separator);
             self.add_index_entry(handle);
         }
         let mut metaindex: Vec<(Vec<u8>, BlockHandle)> = Vec::new();
@@ -200,7 +206,7 @@ impl TableBuilder {
             bytes,
             properties: self.properties,
             smallest: InternalKey::from_bytes(&self.smallest).unwrap_or_default(),
-            largest: InternalKey::from_bytes(&largest).unwrap_or_default(),
+            largest: InternalKey::from_bytes(self.data.last_key()).unwrap_or_default(),
         })
     }
 
