@@ -184,8 +184,9 @@ impl MappedLog {
             self.zeroed = until;
             self.allocated = self.allocated.max(until);
         } else {
-            // Where there is no room for zeros, there may be some for the record.
+            // Where there is no room for zeros, there may be some for the record. What was set aside behind goes as well.
             let _ = self.open_file().set_len(self.allocated);
+            self.reserved = self.reserved.min(self.allocated);
         }
     }
 
