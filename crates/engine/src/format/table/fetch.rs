@@ -7,6 +7,7 @@ use std::ops::Range;
 use crate::base::checksum;
 use crate::base::coding::Reader;
 use crate::base::error::{Error, Result};
+use crate::base::prefetch::CACHE_LINE_BYTES;
 use crate::env::fs::{Access, RandomAccessFile};
 use crate::format::table::TRAILER_BYTES;
 use crate::format::table::compress;
@@ -48,10 +49,8 @@ pub(crate) fn fetch(
 ) -> Result<()> {
     let len = stored_bytes(file, handle)?;
     let mut scratch = SCRATCH.take();
-    if scratch.len() < len {
-        scratch.resize(len, 0);
-    }
-    let stored = &mut scratch[..len];
+    let stored = room_in_step(&mut scratch, len, handle.offset);
+    let stored = &mut scratch[stored];
     let result = read_checked(file, handle.offset, (access, verify), stored).and_then(
         |(id, content_bytes)| {
             let content = stored.get(..content_bytes).unwrap_or_default();
@@ -73,12 +72,23 @@ pub(crate) fn fetch_stored(
     out: &mut Vec<u8>,
 ) -> Result<(u8, Range<usize>)> {
     let len = stored_bytes(file, handle)?;
-    if out.len() < len {
-        out.resize(len, 0);
-    }
-    let checked = read_checked(file, handle.offset, (Access::Get, verify), &mut out[..len]);
-    let checked = checked.map(|(id, content_bytes)| (id, 0..content_bytes));
+    let room = room_in_step(out, len, handle.offset);
+    let start = room.start;
+    let checked = read_checked(file, handle.offset, (Access::Get, verify), &mut out[room]);
+    let checked = checked.map(|(id, content_bytes)| (id, start..start + content_bytes));
     checked.map_err(|error| error.in_file(file.path()))
+}
+
+/// Where in `buffer`, which grows as needed, to read `len` bytes to that lie at `offset` of a file: each as far from the start
+/// of a line of the processor's cache as in a map of the file. To copy from lines that are not near takes two and a half
+/// times as long where every load has parts of two (2 KiB: 270 ns instead of 110).
+fn room_in_step(buffer: &mut Vec<u8>, len: usize, offset: u64) -> Range<usize> {
+    if buffer.len() < len + CACHE_LINE_BYTES {
+        buffer.resize(len + CACHE_LINE_BYTES, 0);
+    }
+    let in_line = (offset % CACHE_LINE_BYTES as u64) as usize;
+    let start = in_line.wrapping_sub(buffer.as_ptr().addr()) % CACHE_LINE_BYTES;
+    start..start + len
 }
 
 /// A block's length with its trailer; an error if it would end past the file's end.
@@ -156,10 +166,10 @@ pub(crate) enum Ahead {
 pub(crate) struct Readahead {
     ahead: Ahead,
     verify: Verify,
-    /// Its first `filled` bytes are those of the file from `start` on. It never shrinks: to grow again it
-    /// would have to be cleared.
+    /// What is `filled` are the bytes of the file from `start` on. It never shrinks: to grow again it would have to be
+    /// cleared.
     buffer: Vec<u8>,
-    filled: usize,
+    filled: Range<usize>,
     start: u64,
     /// Where the next block starts if the scan is sequential.
     expected: u64,
@@ -176,7 +186,7 @@ impl Readahead {
             Ahead::Always(span) => (span, span),
         };
         let buffer = Vec::new();
-        Readahead { ahead, verify, buffer, filled: 0, start: 0, expected: 0, span, span_max }
+        Readahead { ahead, verify, buffer, filled: 0..0, start: 0, expected: 0, span, span_max }
     }
 
     /// A block was had without a read.
@@ -279,7 +289,8 @@ impl Readahead {
     /// Where in the buffer these bytes of the file lie, and they themselves.
     fn buffered(&self, offset: u64, len: usize) -> Option<(usize, &[u8])> {
         let at = usize::try_from(offset.checked_sub(self.start)?).ok()?;
-        Some((at, self.buffer.get(..self.filled)?.get(at..at.checked_add(len)?)?))
+        let at = at.checked_add(self.filled.start)?;
+        Some((at, self.buffer.get(..self.filled.end)?.get(at..at.checked_add(len)?)?))
     }
 
     /// Reads so many bytes that must be, and up to so many that are wanted.
@@ -294,20 +305,21 @@ impl Readahead {
         if self.buffer.is_empty() {
             self.buffer = spare::take();
         }
-        if self.buffer.len() < wanted {
-            self.buffer.resize(wanted, 0);
-        }
-        (self.start, self.filled) = (offset, 0);
+        let room = room_in_step(&mut self.buffer, wanted, offset);
+        let at = room.start;
+        (self.start, self.filled) = (offset, 0..0);
         let access = match self.ahead {
             Ahead::WhenSequential => Access::Scan,
             Ahead::Always(_) => Access::Merge,
         };
-        let read = match file.read_for(&mut self.buffer[..wanted], offset, access) {
+        let read = match file.read_for(&mut self.buffer[room], offset, access) {
             // What lies behind the block may be what cannot be read.
-            Err(_) if must < wanted => file.read_for(&mut self.buffer[..must], offset, access),
+            Err(_) if must < wanted => {
+                file.read_for(&mut self.buffer[at..at + must], offset, access)
+            }
             read => read,
         };
-        self.filled = read?;
+        self.filled = at..at + read?;
         Ok(())
     }
 }
@@ -315,5 +327,22 @@ impl Readahead {
 impl Drop for Readahead {
     fn drop(&mut self) {
         spare::give(std::mem::take(&mut self.buffer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_to_where_they_lie_in_a_line() {
+        let mut buffer = Vec::new();
+        for (len, offset) in [(100, 0), (2000, 1), (2000, 63), (2000, 64), (5, 1 << 40 | 77)] {
+            let room = room_in_step(&mut buffer, len, offset);
+            assert_eq!(room.len(), len);
+            let address = buffer[room].as_ptr().addr();
+            assert_eq!(address % CACHE_LINE_BYTES, offset as usize % CACHE_LINE_BYTES);
+        }
+        assert!(buffer.len() <= 2000 + CACHE_LINE_BYTES, "it grows by what is needed");
     }
 }
