@@ -22,7 +22,7 @@ mod parts {
     use criterion::{BatchSize, Criterion, Throughput};
     use siltstone::benches::{
         CachedTable, Entries, InternalTarget, Log, LogKind, Memtable, Merge, Packing, SortedBlock,
-        block_bytes, crc32c,
+        Unpacking, block_bytes, crc32c,
     };
     use siltstone::{BloomFilter, FilterPolicy};
 
@@ -49,8 +49,8 @@ mod parts {
     }
 
     /// A block's worth of values that compress to half, piece by piece as LevelDB's benchmark makes them.
-    fn compressible(value_bytes: usize) -> Entries {
-        let mut state = 1_u64;
+    fn compressible(value_bytes: usize, seed: u64) -> Entries {
+        let mut state = seed;
         let mut printable = std::iter::repeat_with(|| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             b' ' + (state >> 33) as u8 % 95
@@ -58,7 +58,8 @@ mod parts {
         let halves = std::iter::repeat_with(|| printable.by_ref().take(50).collect::<Vec<_>>());
         let bytes: Vec<_> = halves.take(60).flat_map(|half| half.repeat(2)).collect();
         let values = bytes.chunks_exact(value_bytes).take(4096_usize.div_ceil(value_bytes));
-        (0..).map(key).zip(values.map(<[u8]>::to_vec)).collect()
+        let keys = (seed..).map(|number| key(number * 7_919 * 1_000_003));
+        keys.zip(values.map(<[u8]>::to_vec)).collect()
     }
 
     /// The numbers below `count`, each once, in an order that looks like none.
@@ -149,10 +150,21 @@ mod parts {
         let mut packing = Packing::new();
         let mut group = criterion.benchmark_group("snappy_pack");
         for value_bytes in [100, 1000, 2000] {
-            let block = block_bytes(&compressible(value_bytes));
+            let block = block_bytes(&compressible(value_bytes, 1));
             group.throughput(Throughput::Bytes(block.len() as u64));
             group.bench_function(value_bytes.to_string(), |bencher| {
                 bencher.iter(|| packing.pack(black_box(&block)));
+            });
+        }
+        group.finish();
+
+        let mut group = criterion.benchmark_group("snappy_unpack");
+        for value_bytes in [100, 1000, 2000] {
+            let blocks = (1..500).map(|seed| block_bytes(&compressible(value_bytes, seed)));
+            let mut unpacking = Unpacking::new(blocks);
+            group.throughput(Throughput::Bytes(unpacking.unpack() as u64));
+            group.bench_function(value_bytes.to_string(), |bencher| {
+                bencher.iter(|| unpacking.unpack());
             });
         }
         group.finish();

@@ -26,7 +26,7 @@ use crate::format::table::block_builder::BlockBuilder;
 use crate::format::table::block_iter::BlockIter;
 use crate::format::table::cache::CachedBlock;
 use crate::format::table::compress::Compression;
-use crate::format::table::snappy::Packer;
+use crate::format::table::snappy::{Packer, unpack};
 use crate::format::table::{
     GetOptions, ReadSettings, ScanOptions, Table, TableBuilder, TableSettings,
 };
@@ -105,6 +105,34 @@ impl Packing {
     /// Packs a block and returns its packed length.
     pub fn pack(&mut self, block: &[u8]) -> usize {
         self.packer.pack(block, &mut self.out).expect("blocks have less than 4 GiB")
+    }
+}
+
+/// Packed blocks, unpacked one after the other into the same memory: so many that no processor learns them by heart.
+pub struct Unpacking {
+    blocks: Vec<Vec<u8>>,
+    next: usize,
+    out: Vec<u8>,
+}
+
+impl Unpacking {
+    /// Of these blocks, of which there must be one.
+    pub fn new(blocks: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        let mut packer = Packer::new();
+        let packed = blocks.into_iter().map(|block| {
+            let mut packed = Vec::new();
+            let len = packer.pack(&block, &mut packed).expect("blocks have less than 4 GiB");
+            packed.truncate(len);
+            packed
+        });
+        Unpacking { blocks: packed.collect(), next: 0, out: Vec::new() }
+    }
+
+    /// Unpacks the next block and returns its length.
+    pub fn unpack(&mut self) -> usize {
+        self.next = (self.next + 1) % self.blocks.len();
+        unpack(&self.blocks[self.next], 1 << 30, &mut self.out).expect("it was packed");
+        self.out.len()
     }
 }
 

@@ -89,9 +89,14 @@ impl<'a> Unpacker<'a> {
     /// Unpacks up to `wanted` bytes, or to where the input runs short.
     fn fast(&mut self, out: &mut Vec<u8>, wanted: usize) -> Option<()> {
         let base = out.as_mut_ptr();
-        let (mut rest, mut done) = (self.rest, out.len());
+        let (input, mut rest, mut done) = (self.rest, self.rest, out.len());
+        // How long the literal is that ends where the next element begins. What is copied from there is copied from the input:
+        // a processor cannot load what lies across two stores that are still on their way, and waits for both. In values that
+        // compress most copies are such.
+        let mut literal = 0;
         while done < wanted && rest.len() >= FAST_BYTES {
             let (element, header) = parse(rest.first_chunk::<5>()?);
+            let tag_at = input.len() - rest.len();
             rest = &rest[header..];
             match element {
                 Element::Literal { len } => {
@@ -101,6 +106,7 @@ impl<'a> Unpacker<'a> {
                     // SAFETY: S1 and S2: `SLACK` bytes can be read behind the header and written behind
                     // `done`, and `len` is within both.
                     unsafe { copy_literal(rest.as_ptr(), base.add(done), len) };
+                    literal = len;
                     rest = &rest[len..];
                     done += len;
                 }
@@ -109,9 +115,16 @@ impl<'a> Unpacker<'a> {
                     if back == 0 || back > done || len > self.len - done {
                         return None;
                     }
-                    // SAFETY: `back` bytes before `done` are unpacked, and by S1 `ROOM` bytes behind
-                    // `done` can be written.
-                    unsafe { copy_back(base.add(done), back, len) };
+                    // SAFETY: by S2 `SLACK` bytes follow the tag, and more so what is before it, where `literal` bytes are of
+                    // the input, too; `back` bytes before `done` are unpacked, and by S1 `ROOM` bytes behind can be written.
+                    unsafe {
+                        if back <= literal && len <= back {
+                            copy_slack(input.as_ptr().add(tag_at - back), base.add(done));
+                        } else {
+                            copy_back(base.add(done), back, len);
+                        }
+                    }
+                    literal = 0;
                     done += len;
                 }
             }
@@ -187,8 +200,7 @@ unsafe fn copy_literal(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: as the caller promises; each copy is of `SLACK` bytes or of `len`.
     unsafe {
         if len <= SLACK {
-            copy::<32>(from, to);
-            copy::<32>(from.add(32), to.add(32));
+            copy_slack(from, to);
         } else {
             ptr::copy_nonoverlapping(from, to, len);
         }
@@ -207,8 +219,7 @@ unsafe fn copy_back(to: *mut u8, back: usize, len: usize) {
     unsafe {
         let from = to.sub(back);
         if back >= 32 {
-            copy::<32>(from, to);
-            copy::<32>(from.add(32), to.add(32));
+            copy_slack(from, to);
         } else if back >= 16 {
             (0..SLACK).step_by(16).for_each(|at| copy::<16>(from.add(at), to.add(at)));
         } else {
@@ -224,6 +235,17 @@ unsafe fn copy_back(to: *mut u8, back: usize, len: usize) {
                 at = at.add(16);
             }
         }
+    }
+}
+
+/// # Safety
+/// `SLACK` bytes can be read at `from` and written at `to`; neither half overlaps with its copy.
+#[inline(always)]
+unsafe fn copy_slack(from: *const u8, to: *mut u8) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        copy::<32>(from, to);
+        copy::<32>(from.add(32), to.add(32));
     }
 }
 
@@ -315,6 +337,39 @@ mod tests {
                     (0..len).all(|at| found[back + at] == (at % back) as u8 + 1),
                     "{back} {len}"
                 );
+            }
+        }
+    }
+
+    /// A copy from before the last literal, across its borders and within it; behind it, and behind a copy.
+    #[test]
+    fn copies_from_everywhere_around_the_last_literal() {
+        let literals: [Vec<u8>; 2] = [(1..=40).collect(), (101..=150).collect()];
+        let raw = literals.concat();
+        let copied = |out: &mut Vec<u8>, len: usize, back: usize| {
+            (0..len).for_each(|_| out.push(out[out.len() - back]));
+            [(len as u8 - 1) << 2 | 2, back as u8, 0]
+        };
+        for between in [0, 7] {
+            for back in 1..=raw.len() {
+                for len in 1..=64 {
+                    let mut elements = vec![39 << 2];
+                    elements.extend(&literals[0]);
+                    elements.push(49 << 2);
+                    elements.extend(&literals[1]);
+                    let mut expected = raw.clone();
+                    if between > 0 {
+                        elements.extend(copied(&mut expected, between, 60));
+                    }
+                    elements.extend(copied(&mut expected, len, back));
+                    elements.extend([60 << 2, 69]);
+                    elements.extend([9; 70]);
+                    expected.extend([9; 70]);
+                    let total = expected.len();
+                    let mut stored = vec![total as u8 | 0x80, (total >> 7) as u8];
+                    stored.extend(elements);
+                    assert_eq!(unpacked(&stored).unwrap(), expected, "{between} {back} {len}");
+                }
             }
         }
     }
