@@ -13,6 +13,7 @@ use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::error::{Error, Result};
 use crate::base::fences::Fences;
 use crate::base::key::{TAG_BYTES, user_key};
+use crate::base::prefetch::prefetch;
 use crate::format::table::block::Block;
 use crate::format::table::block_builder::BlockBuilder;
 use crate::format::table::handle::BlockHandle;
@@ -88,6 +89,12 @@ impl Index {
     #[inline]
     pub(crate) fn handle(&self, index: usize) -> Result<BlockHandle> {
         self.handles.get(index).copied().ok_or_else(bad_index)
+    }
+
+    /// Asks for the place of a block, so that it is near when it is wanted.
+    #[inline]
+    pub(crate) fn hint_handle(&self, index: usize) {
+        prefetch(self.handles.as_ptr().wrapping_add(index));
     }
 
     /// Of so many bytes from a block's beginning on, those that are of whole blocks.

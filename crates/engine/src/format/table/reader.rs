@@ -165,6 +165,7 @@ impl Table {
         {
             return Ok(None);
         }
+        self.index.hint_handle(index);
         // An entry with this user key cannot begin the next block: separators between blocks have
         // lesser user keys than the block behind, unless they are the last key before it.
         match self.shelf.look(index).as_deref() {
