@@ -64,6 +64,8 @@ pub(crate) struct Core {
     pub(crate) state: Mutex<State>,
     /// Tables of level 0, for the leader, who would pin a version for each write to count them.
     pub(crate) level0_tables: AtomicU64,
+    /// Of the blocks of its newest table so many were in use in the block cache when the last flush looked, in percent.
+    pub(crate) level0_use: AtomicU64,
     pub(crate) backlog: Backlog,
     /// How often keys were written lately, if the policy asks.
     pub(crate) hot_map: Option<Mutex<HotMap>>,

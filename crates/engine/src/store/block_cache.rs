@@ -13,6 +13,9 @@
 //! so much less, up to three eighths: reads beside many writes find what was written last in memory, and the cache full of tables that
 //! are about to go.
 //!
+//! **Memory.** What blocks of closed tables had goes to blocks to come, whichever thread reads them: the allocator gives each
+//! thread memory of its own, and what one frees another cannot have.
+//!
 //! **Invariants.** What lies at a place is changed with its shard's lock held, and by nobody else. The note of a block
 //! at its place is what the shard's weight has of it.
 //!
@@ -38,6 +41,10 @@ const SHARDS_MAX: usize = 16;
 const BLOCK_BYTES_USUAL: usize = 4 << 10;
 /// No more eighths than this are lent.
 const LENT_EIGHTHS_MAX: u64 = 3;
+/// Spare memory is no more than this part of the capacity, ..
+const SPARE_SHARE: usize = 2;
+/// .. and no more than this. What is spare was blocks before, and will be, so both together stay within the capacity.
+const SPARE_BYTES_MAX: usize = 4 << 20;
 /// So many blocks in use may pass before one goes all the same: a lock is held meanwhile.
 const REPRIEVES_MAX: usize = 32;
 
@@ -53,6 +60,7 @@ pub struct BlockCache {
     last_id: AtomicU64,
     /// To all databases, what is more than a share of the capacity included.
     lent: AtomicU64,
+    spares: Spares,
 }
 
 impl BlockCache {
@@ -68,6 +76,7 @@ impl BlockCache {
             misses: RecentMisses::new(capacity_bytes),
             last_id: AtomicU64::new(0),
             lent: AtomicU64::new(0),
+            spares: Spares::new((capacity_bytes / SPARE_SHARE).min(SPARE_BYTES_MAX)),
         }
     }
 
@@ -109,9 +118,14 @@ impl Cache for BlockCache {
     fn clear(&self, shelf: &Shelf) {
         for place in (0..shelf.places()).filter(|place| shelf.is_filled(*place)) {
             if let Some(shard) = self.shard(hash_of(shelf, place)) {
-                drop(shard.change(shard.queue.lock(), |queue| queue.remove(shelf, place)));
+                let gone = shard.change(shard.queue.lock(), |queue| queue.remove(shelf, place));
+                gone.into_iter().for_each(|block| self.spares.give(block));
             }
         }
+    }
+
+    fn spare(&self) -> Vec<u8> {
+        self.spares.take()
     }
 
     fn total_charge(&self) -> u64 {
@@ -135,6 +149,7 @@ impl Cache for BlockCache {
 
     fn prune(&self) {
         self.shards.iter().for_each(|shard| shard.change(shard.queue.lock(), Queue::prune));
+        self.spares.clear();
     }
 }
 
@@ -269,6 +284,45 @@ impl Queue {
             }
             stays
         });
+    }
+}
+
+/// Memory of blocks that are gone, for blocks to come.
+struct Spares {
+    bytes_max: usize,
+    buffers: Mutex<SpareBuffers>,
+}
+
+#[derive(Default)]
+struct SpareBuffers {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Spares {
+    fn new(bytes_max: usize) -> Self {
+        Spares { bytes_max, buffers: Mutex::new(Rank::Leaf, SpareBuffers::default()) }
+    }
+
+    fn give(&self, block: Arc<CachedBlock>) {
+        let Some(buffer) = CachedBlock::into_memory(block) else { return };
+        let mut spare = self.buffers.lock();
+        if spare.bytes + buffer.capacity() <= self.bytes_max {
+            spare.bytes += buffer.capacity();
+            spare.buffers.push(buffer);
+        }
+    }
+
+    fn clear(&self) {
+        let gone = std::mem::take(&mut *self.buffers.lock());
+        drop(gone.buffers);
+    }
+
+    fn take(&self) -> Vec<u8> {
+        let mut spare = self.buffers.lock();
+        let buffer = spare.buffers.pop().unwrap_or_default();
+        spare.bytes -= buffer.capacity();
+        buffer
     }
 }
 

@@ -11,14 +11,15 @@ use crate::base::event::Event;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{self, SeqNo};
 use crate::base::slot::Slot;
+use crate::base::sync::atomic::Ordering::Relaxed;
 use crate::compaction::hot_map::KeyHash;
 use crate::compaction::retention::{Retention, Verdict};
 use crate::db::background::Worked;
 use crate::db::core::Core;
 use crate::db::state::Logged;
 use crate::format::filename::FileNumber;
-use crate::format::table::TableBuilder;
 use crate::format::table::builder::TableSummary;
+use crate::format::table::{Table, TableBuilder};
 use crate::memtable::MemTable;
 use crate::version::builder::Change;
 use crate::version::table_meta::TableMeta;
@@ -28,6 +29,10 @@ use crate::version::table_meta::TableMeta;
 const TURN_BYTES: usize = 64 << 10;
 /// A flush is on time while its share that is done is so many times the share of the next memtable that is filled.
 const AHEAD: f64 = 4.0;
+
+/// Where so many of a table's blocks were used in the cache, all of the next one are kept from the start: of each that readers
+/// find there, they are spared two reads that take several times as long as the lane's.
+const USED_PERCENT: u64 = 33;
 
 impl Core {
     /// Flushes the oldest immutable memtable, if there is one.
@@ -62,7 +67,8 @@ impl Core {
         if let Some(table) = &table {
             // So no reader has to, and the log does not go before what replaces it has shown that it can be read.
             let opened = table.open(&self.tables);
-            opened.inspect_err(|_| table.mark_obsolete())?;
+            let kept = opened.and_then(|opened| self.keep_if_read(&opened));
+            kept.inspect_err(|_| table.mark_obsolete())?;
         }
         let bytes = table.as_ref().map_or(0, |table| table.size);
         let number = table.as_ref().map(|table| table.number.0);
@@ -87,6 +93,22 @@ impl Core {
         self.counters.flush_bytes.add(bytes);
         self.listeners.tell(&Event::FlushFinished { job, table: number, bytes, elapsed });
         Ok(())
+    }
+
+    /// Has the blocks of a new table kept in the block cache, if those of the table before it were used there. Not while writers
+    /// wait for flushes.
+    fn keep_if_read(&self, table: &Arc<Table>) -> Result<()> {
+        let pinned = self.view.load_full();
+        let before = pinned.version.slot(Slot::L0).first().map(|before| before.place().get());
+        let used = match before {
+            Some(Some(before)) => before.used_percent(),
+            Some(None) => 0,
+            // It was merged away. What was known of it counts half.
+            None => self.level0_use.load(Relaxed) / 2,
+        };
+        self.level0_use.store(used, Relaxed);
+        let is_late = pinned.immutables.len() > 1;
+        if is_late || used < USED_PERCENT { Ok(()) } else { table.keep_all_blocks() }
     }
 
     /// Tells the policy which keys were written, if it asks.
@@ -223,6 +245,39 @@ mod tests {
         drop(state);
         assert!(!db.core().flush_has_time(0.9), "another one waits already");
         db.core().state.lock().immutables.clear();
+    }
+
+    /// Writes a table to level 0.
+    fn write_table(db: &Db) {
+        (0..500).for_each(|n: u32| db.put(n.to_be_bytes(), [7; 100]).unwrap());
+        db.flush().unwrap();
+    }
+
+    /// How many percent of the newest table's blocks are in the block cache.
+    fn kept(db: &Db) -> u64 {
+        let pinned = db.core().view.load_full();
+        let newest = pinned.version.slot(Slot::L0).first().unwrap();
+        newest.place().get().unwrap().kept_percent()
+    }
+
+    /// Reads all keys so often that their blocks are kept and used.
+    fn read(db: &Db) {
+        for n in (0..4).flat_map(|_| 0..500_u32) {
+            assert!(db.get(n.to_be_bytes()).unwrap().is_some());
+        }
+    }
+
+    #[test]
+    fn a_new_tables_blocks_are_kept_where_the_last_ones_were_used() {
+        let db = open();
+        write_table(&db);
+        write_table(&db);
+        assert_eq!(kept(&db), 0, "nobody reads");
+        read(&db);
+        write_table(&db);
+        assert_eq!(kept(&db), 100);
+        write_table(&db);
+        assert_eq!(kept(&db), 0, "nobody has read the last one");
     }
 
     #[test]

@@ -235,6 +235,7 @@ pub(crate) fn assemble(
         work: Bell::default(),
         changed: Signal::default(),
         level0_tables: AtomicU64::new(0),
+        level0_use: AtomicU64::new(0),
         backlog: Backlog::default(),
         hot_map: (options.compaction == Compaction::L2sm)
             .then(|| Mutex::new(Rank::Leaf, HotMap::new())),

@@ -61,9 +61,19 @@ impl CachedBlock {
         self.note.load(Relaxed)
     }
 
+    /// The block's memory, if nobody else has the block.
+    pub(crate) fn into_memory(block: Arc<Self>) -> Option<Vec<u8>> {
+        Arc::into_inner(block).map(|block| block.block.into_bytes())
+    }
+
     /// Changes the [`note`](Self::note).
     pub fn set_note(&self, note: u64) {
         self.note.store(note, Relaxed);
+    }
+
+    /// Whether uses are remembered.
+    pub(super) fn is_used(&self) -> bool {
+        self.uses.load(Relaxed) > 0
     }
 
     /// Counts a use of a block found in the cache.
@@ -223,7 +233,7 @@ impl Drop for Shelf {
     /// nothing and owns nothing, so it may be forgotten; and of most tables that are compacted away no block was ever kept.
     fn drop(&mut self) {
         for (at, place) in std::mem::take(&mut self.places).into_iter().enumerate() {
-            if !self.bit(at).is_some_and(|(bits, bit)| bits.load(Relaxed) & bit != 0) {
+            if self.bit(at).is_none_or(|(bits, bit)| bits.load(Relaxed) & bit == 0) {
                 std::mem::forget(place);
             }
         }
@@ -254,6 +264,11 @@ pub trait Cache: Send + Sync {
     /// A table is closed: takes all its blocks from their places.
     fn clear(&self, shelf: &Shelf);
 
+    /// Memory of a block that is gone, for one to come. Default: none is kept, and the vector has none.
+    fn spare(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
     /// The charges of all blocks kept.
     fn total_charge(&self) -> u64;
 
@@ -283,5 +298,22 @@ mod tests {
         assert_eq!(Arc::strong_count(&kept), 2);
         drop(shelf);
         assert_eq!(Arc::strong_count(&kept), 1);
+    }
+
+    #[test]
+    fn places_are_filled_while_blocks_lie_there() {
+        let shelf = Shelf::new(1, 130);
+        let block = |bytes| Arc::new(CachedBlock::new(Block::new(vec![0; bytes]).unwrap()));
+        let filled = || (0..shelf.places()).filter(|at| shelf.is_filled(*at)).collect::<Vec<_>>();
+        for place in [0, 63, 64, 129] {
+            assert!(shelf.put(place, block(8)).is_none());
+        }
+        assert!(shelf.put(64, block(12)).is_some(), "replaced");
+        assert!(shelf.put(130, block(8)).is_none(), "there is no such place");
+        assert_eq!(filled(), [0, 63, 64, 129]);
+        assert_eq!(shelf.get(64).unwrap().block.memory(), 12);
+        assert!(shelf.take(63).is_some() && shelf.take(63).is_none() && shelf.take(130).is_none());
+        assert_eq!(filled(), [0, 64, 129]);
+        assert!(shelf.get(63).is_none() && shelf.look(63).is_none() && shelf.get(130).is_none());
     }
 }

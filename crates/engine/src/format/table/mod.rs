@@ -26,6 +26,7 @@ pub(crate) mod dump;
 pub(crate) mod fetch;
 pub(crate) mod filter;
 pub(crate) mod filter_block;
+mod foresight;
 mod gate;
 pub(crate) mod handle;
 pub(crate) mod heat;

@@ -263,7 +263,7 @@ impl Table {
     fn read(&self, index: usize, options: GetOptions) -> Result<Arc<CachedBlock>> {
         let handle = self.handle(index)?;
         self.heat.note_read();
-        let mut bytes = spare::take();
+        let mut bytes = self.spare_memory();
         fetch::fetch(&*self.file, handle, (Access::Get, options.verify.into()), &mut bytes)?;
         let block = self.keep(index, bytes, options.fill_cache)?;
         self.foresee_searches(&block);
@@ -280,6 +280,11 @@ impl Table {
     /// Asked once for each block that is missed: whether the cache should keep it.
     pub(crate) fn admits(&self, index: usize) -> bool {
         self.cache.admits(&self.shelf, index)
+    }
+
+    /// For a block that is to be kept.
+    pub(super) fn spare_memory(&self) -> Vec<u8> {
+        spare::take_or(|| self.cache.spare())
     }
 
     pub(super) fn shelf(&self) -> &Shelf {

@@ -24,6 +24,11 @@ pub(super) fn take() -> Vec<u8> {
     SPARE.with(|spare| spare.borrow_mut().pop()).unwrap_or_default()
 }
 
+/// As [`take`], or what `other` has if this thread has none.
+pub(super) fn take_or(other: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+    SPARE.with(|spare| spare.borrow_mut().pop()).unwrap_or_else(other)
+}
+
 /// Empties a buffer that is to hold so many bytes. One that is too small is not made larger but anew: a vector grows to twice
 /// its size, and the cache would hold as many blocks less.
 pub(super) fn make_room(buffer: &mut Vec<u8>, bytes: usize) {

@@ -393,6 +393,39 @@ fn what_was_read_once_is_not_read_again() {
     assert_eq!(file.reads(), 4, "a merge reads ahead");
 }
 
+#[test]
+fn blocks_that_are_kept_ahead_are_not_read_again() {
+    for order in orders() {
+        let entries = sorted(&order, mixed(200));
+        let (file, _) = build(&settings(&order), &entries);
+        let table = open(&settings(&order), &file).unwrap();
+        assert_eq!(table.used_percent(), 0);
+        table.keep_all_blocks().unwrap();
+        let reads = file.reads();
+        assert_eq!(table.used_percent(), 0, "kept, but not used");
+        for (at, (key, value)) in entries.iter().enumerate() {
+            let own = |_: &[u8], value: &[u8]| value.to_vec();
+            assert_eq!(table.get(key, GetOptions::default(), own).unwrap().as_ref(), Some(value));
+            assert!(at < 100 || table.used_percent() > 25);
+        }
+        assert_eq!(table.used_percent(), 100);
+        table.keep_all_blocks().unwrap();
+        assert_eq!(file.reads(), reads, "all are there");
+    }
+}
+
+#[test]
+fn what_is_broken_is_told_when_it_is_kept_ahead() {
+    let order = &orders()[0];
+    let entries = sorted(order, mixed(200));
+    let (file, _) = build(&settings(order), &entries);
+    let mut bytes = file.to_vec();
+    bytes[300] ^= 1;
+    let table = open(&settings(order), &Bytes::new(bytes)).unwrap();
+    let error = table.keep_all_blocks().unwrap_err();
+    assert!(error.is_corruption() && error.file().is_some() && error.offset().is_some());
+}
+
 /// LevelDB's two estimates, with its tolerances.
 #[test]
 fn approximate_offsets() {

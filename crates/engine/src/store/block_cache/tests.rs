@@ -220,6 +220,27 @@ fn closed_tables_leave_nothing_behind() {
 }
 
 #[test]
+fn memory_of_closed_tables_is_for_blocks_to_come() {
+    let (cache, shelf) = cache_and_shelf(CAPACITY, BLOCKS);
+    (0..BLOCKS / 2).for_each(|place| cache.keep(&shelf, place, block()));
+    let held = shelf.get(0).unwrap();
+    cache.clear(&shelf);
+    let spares = || std::iter::from_fn(|| Some(cache.spare()).filter(|spare| spare.capacity() > 0));
+    assert_eq!(spares().map(|spare| spare.capacity()).collect::<Vec<_>>(), [100; BLOCKS / 2 - 1]);
+    assert_eq!(held.block.memory(), 100, "somebody reads it");
+    // No more than half of the capacity.
+    (0..BLOCKS).for_each(|place| cache.keep(&shelf, place, sized(1000)));
+    cache.clear(&shelf);
+    let bytes: usize = spares().map(|spare| spare.capacity()).sum();
+    assert!((CAPACITY / 2 - 1000..=CAPACITY / 2).contains(&bytes), "{bytes}");
+    assert_eq!(cache.spare().capacity(), 0);
+    cache.keep(&shelf, 0, block());
+    cache.clear(&shelf);
+    cache.prune();
+    assert_eq!(cache.spare().capacity(), 0, "who prunes wants memory back");
+}
+
+#[test]
 fn ids_are_never_repeated() {
     let cache = BlockCache::new(CAPACITY);
     assert_ne!(cache.new_id(), cache.new_id());
