@@ -43,7 +43,8 @@ const BLOCK_BYTES_USUAL: usize = 4 << 10;
 const LENT_EIGHTHS_MAX: u64 = 3;
 /// Spare memory is no more than this part of the capacity, ..
 const SPARE_SHARE: usize = 2;
-/// .. and no more than this. What is spare was blocks before, and will be, so both together stay within the capacity.
+/// .. and no more than this. It was blocks before, and gets and flushes take it first for those to come; beside scans, which take
+/// none, so much may lie idle above the capacity.
 const SPARE_BYTES_MAX: usize = 4 << 20;
 /// So many blocks in use may pass before one goes all the same: a lock is held meanwhile.
 const REPRIEVES_MAX: usize = 32;
