@@ -139,6 +139,10 @@ impl WritableFile for SlowWriter {
         self.inner.expect_appends(bytes);
     }
 
+    fn get_ahead(&mut self) -> bool {
+        self.inner.get_ahead()
+    }
+
     fn end_appends(&mut self) -> Option<Box<dyn Send>> {
         self.inner.end_appends()
     }

@@ -84,6 +84,12 @@ pub trait WritableFile: Send {
     /// Says that so many bytes will be appended soon. What can be made ready for them is made ready now.
     fn expect_appends(&mut self, _bytes: u64) {}
 
+    /// Says that what was [expected](Self::expect_appends) will come fast, and that nobody will sync it: makes a piece of the file
+    /// ready that was not worth it otherwise. True if there is more to make ready.
+    fn get_ahead(&mut self) -> bool {
+        false
+    }
+
     /// Says that no append follows; syncs may. Hands out what only appends need, whose end may take a while: to be
     /// dropped at leisure, by any thread.
     fn end_appends(&mut self) -> Option<Box<dyn Send>> {

@@ -1,11 +1,15 @@
 //! The next log, made while the memtable fills. To make one takes the folder's lock, blocks and the process's map of memory: a
 //! writer that makes it at the switch waits for whoever has them, a lane that is not let run for one, for milliseconds.
 //!
+//! If memtables fill fast, zeros are written to it ahead, a piece at a time, which the writer would have to do otherwise.
+//!
 //! **Invariant.** Nothing is in it, and no memtable has its number: the folder is as good without it, and it is used only where
 //! its number is greater than that of the log before.
 
+use std::time::Duration;
+
 use crate::base::error::{ErrorKind, Result};
-use crate::base::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::base::sync::{Mutex, Rank};
 use crate::db::core::Core;
 use crate::db::write::wal::Wal;
@@ -17,35 +21,69 @@ pub(crate) struct Spare {
     log: Mutex<Option<Wal>>,
     /// It is there, or was asked for.
     is_due: AtomicBool,
+    /// When it was asked for the last time, in microseconds of the clock.
+    asked_at: AtomicU64,
+    /// It will be full soon, and nobody syncs it.
+    is_urgent: AtomicBool,
 }
+
+/// Memtables that fill in less time fill fast. What lies in a log for half a minute goes to the disk: zeros must not, for nothing.
+const FAST: Duration = Duration::from_secs(1);
 
 impl Default for Spare {
     fn default() -> Self {
-        Spare { log: Mutex::new(Rank::Leaf, None), is_due: AtomicBool::new(false) }
+        Spare {
+            log: Mutex::new(Rank::Leaf, None),
+            is_due: AtomicBool::new(false),
+            asked_at: AtomicU64::new(0),
+            is_urgent: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Spare {
+    fn note_asked(&self, now: Duration, last_was_synced: bool) {
+        let before = Duration::from_micros(self.asked_at.load(Relaxed));
+        self.asked_at.store(now.as_micros() as u64, Relaxed);
+        let is_fast = !before.is_zero() && now.saturating_sub(before) < FAST;
+        self.is_urgent.store(is_fast && !last_was_synced, Relaxed);
     }
 }
 
 impl Core {
     /// Asks housekeeping for the next log once the memtable is half full: small databases have none.
     #[inline]
-    pub(crate) fn look_for_spare_log(&self, filled: usize) {
+    pub(crate) fn look_for_spare_log(&self, filled: usize, now: Duration, last_was_synced: bool) {
         if filled > self.settings.write_buffer_bytes / 2 && !self.spare.is_due.load(Relaxed) {
             self.spare.is_due.store(true, Relaxed);
+            self.spare.note_asked(now, last_was_synced);
             self.graveyard.ask_for_log();
         }
     }
 
-    /// Makes it, by housekeeping. Where that fails, the switch tries again, and tells.
+    /// Makes it, or more of it ready, by housekeeping. Where it cannot be made, the switch tries again, and tells.
     pub(crate) fn make_spare_log(&self) {
         let is_full = self.state.lock().retrying.is_some();
-        if is_full || self.spare.log.lock().is_some() {
+        if is_full || !self.spare.is_due.load(Relaxed) {
             return;
         }
-        let number = self.new_file_number();
-        let bytes = self.settings.write_buffer_bytes as u64;
-        if let Ok(log) = Wal::create_ahead(&self.log_place(), number, bytes) {
-            *self.spare.log.lock() = Some(log);
+        // Nobody waits for this lane: a writer who comes meanwhile finds none.
+        let there = self.spare.log.lock().take();
+        let Some(mut log) = there.or_else(|| self.create_spare_log()) else { return };
+        let has_more = self.spare.is_urgent.load(Relaxed) && log.get_ahead();
+        let late = {
+            let mut place = self.spare.log.lock();
+            if self.spare.is_due.load(Relaxed) { place.replace(log) } else { Some(log) }
+        };
+        self.discard(late);
+        if has_more {
+            self.graveyard.ask_for_log(); // What else there is to do comes first.
         }
+    }
+
+    fn create_spare_log(&self) -> Option<Wal> {
+        let bytes = self.settings.write_buffer_bytes as u64;
+        Wal::create_ahead(&self.log_place(), self.new_file_number(), bytes).ok()
     }
 
     /// The log to follow the one of the number `last`: the spare one, or one that is made now.
@@ -154,6 +192,67 @@ mod tests {
         assert_eq!(db.get(0_usize.to_be_bytes()).unwrap(), Some(vec![7; 1000]));
     }
 
+    /// The file system knows what that means; see its logs.
+    #[test]
+    fn zeros_are_written_ahead_for_who_is_fast_and_does_not_sync() {
+        let spare = Spare::default();
+        let mut now = Duration::from_secs(7);
+        let mut is_urgent = |after: Duration, was_synced| {
+            now += after;
+            spare.note_asked(now, was_synced);
+            spare.is_urgent.load(Relaxed)
+        };
+        assert!(!is_urgent(Duration::ZERO, false), "nothing is known yet");
+        assert!(is_urgent(FAST / 2, false));
+        assert!(!is_urgent(FAST, false));
+        assert!(!is_urgent(FAST / 2, true));
+        assert!(is_urgent(FAST / 2, false));
+    }
+
+    /// By a log of a megabyte in a folder: three pieces.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "only real files are written ahead")]
+    fn the_next_log_has_zeros_already() {
+        let dir = std::env::temp_dir().join(format!("spare-log-{}", std::process::id()));
+        let options =
+            Options { create_if_missing: true, write_buffer_size: 1 << 20, ..Options::default() };
+        let db = Db::open(&dir, options).unwrap();
+        let ahead = || {
+            let log = db.core().spare.log.lock();
+            let path = log.as_ref().map(|log| FileName::Wal(log.number()).in_dir(&dir))?;
+            std::fs::metadata(path).ok().map(|found| found.len())
+        };
+        // Where the machine is busy, some memtables may take long.
+        let mut longest = 0;
+        for number in 0..200_000 {
+            put(&db, number % 1000);
+            longest = longest.max(ahead().unwrap_or(0));
+            if longest >= 3 << 18 {
+                break;
+            }
+        }
+        // Where the folder's file system allows no maps, nothing is written ahead.
+        assert!([0, 3 << 18].contains(&longest), "{longest}");
+        drop(db);
+        let db = Db::open(&dir, Options::default()).unwrap();
+        assert_eq!(db.get(1_usize.to_be_bytes()).unwrap(), Some(vec![7; 1000]));
+        drop(db);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_log_that_comes_too_late_goes() {
+        let env = Env::memory();
+        let db = open(&env);
+        db.core().make_spare_log();
+        assert_eq!(logs(&env).len(), 1, "nobody asked for it");
+        db.core().spare.is_due.store(true, Relaxed);
+        db.core().make_spare_log();
+        assert_eq!(logs(&env).len(), 2);
+        db.core().make_spare_log();
+        assert_eq!(logs(&env).len(), 2, "it is there");
+    }
+
     /// It may have been made before the log that writing goes on in.
     #[test]
     fn logs_follow_each_other_by_their_numbers() {
@@ -174,6 +273,7 @@ mod tests {
         assert_eq!(logs(&env).len(), 2);
         let _ = db.core().note_background_failure(Error::new(ErrorKind::NoSpace, "on purpose"));
         assert_eq!(logs(&env).len(), 1);
+        db.core().spare.is_due.store(true, Relaxed);
         db.core().make_spare_log();
         assert_eq!(logs(&env).len(), 1, "not while it is full");
     }

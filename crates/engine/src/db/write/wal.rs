@@ -59,6 +59,11 @@ impl Wal {
         Ok(wal)
     }
 
+    /// Goes on with that; see [`WritableFile::get_ahead`].
+    pub(crate) fn get_ahead(&mut self) -> bool {
+        self.file.get_ahead()
+    }
+
     /// A new log under a temporary name, which recovery does not read, until
     /// [`take_name`](Self::take_name).
     pub(crate) fn create_hidden(place: &LogPlace<'_>, hidden: FileNumber) -> Result<Self> {
@@ -91,6 +96,11 @@ impl Wal {
 
     pub(crate) fn is_poisoned(&self) -> bool {
         self.poisoned
+    }
+
+    /// Whether anybody wanted it to be durable so far.
+    pub(crate) fn was_synced(&self) -> bool {
+        self.named
     }
 
     pub(crate) fn needs_sync(&self) -> bool {

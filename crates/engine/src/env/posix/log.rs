@@ -5,8 +5,9 @@
 //! memory. It is made ready in steps: a step gets its blocks, for a store into a hole would end the process if the disk is full,
 //! and then its pages. Steps are short, so that no single append pays for much, and ask for nothing that another thread
 //! keeps the whole process from. One append sets a step's blocks aside, while half of the step before is still free, and a later one
-//! gets its pages. Of what was written long ago the pages are given back. What is long is written with a
-//! call, which costs less than the faults of its pages; so is everything once there is no span, or no room, to be had.
+//! gets its pages. Who makes a log before it is needed may have the zeros of many steps written. Of what was written long ago the
+//! pages are given back. What is long is written with a call, which costs less than the faults of its pages; so is everything once
+//! there is no span, or no room, to be had.
 //!
 //! **Syncs.** A sync makes the pages read-only that it writes back, mapped ones by a look at each map: the next store into them
 //! faults. Where little is appended between syncs there is no span, but zeros that were written ahead, and a call for each append.
@@ -22,13 +23,15 @@
 
 mod span;
 
+use std::array;
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate, fstatfs};
+use rustix::io::{pwritev, retry_on_intr};
 
 use crate::base::error::{Error, Result};
 use crate::env::fs::WritableFile;
@@ -48,6 +51,10 @@ const LENGTH_STEP_BYTES: u64 = 4 * BLOCK_BYTES;
 const RESERVE_BYTES_MAX: u64 = 2 << 20;
 /// So many at most are taken at once for what is expected.
 const EXPECTED_BYTES_MAX: u64 = 64 << 20;
+/// A piece of what is written ahead: with large folios, and a call for all of it, that takes a fraction of what as many steps do.
+const PIECE_BYTES: u64 = 256 << 10;
+/// So much of what is expected is written ahead: memtables, whose size that is, have more of an entry than logs do.
+const AHEAD_QUARTERS: u64 = 3;
 /// Of a log that is synced: after each step the next sync has blocks to note in the file system's journal.
 const SYNCED_STEP_BYTES_MAX: u64 = 512 << 10;
 /// Appended by calls, after a sync. It is some thirty calls, of 1 microsecond each, against the faults of two pages, of 3.
@@ -78,6 +85,7 @@ pub(super) fn create(file: File, path: &Path) -> MappedLog {
         allocated: 0,
         zeroed: 0,
         reserved: 0,
+        ahead: 0,
         reserve_bytes: 4 * STEP_BYTES,
         behind_bytes: BEHIND_BYTES,
         was_synced: false,
@@ -101,6 +109,8 @@ pub(super) struct MappedLog {
     zeroed: u64,
     /// Blocks were asked for up to here, perhaps behind the file's length.
     reserved: u64,
+    /// Zeros may be written up to here before anything is appended.
+    ahead: u64,
     /// As many are asked for next; none once they were refused.
     reserve_bytes: u64,
     /// So many pages are given back at once.
@@ -204,7 +214,7 @@ impl MappedLog {
         let until = self.end_of_synced_step(from).min(span.end());
         // A sync writes all of a folio that was stored into: zeros would bring large ones.
         fallocate(self.open_file(), FallocateFlags::empty(), from, until - from)?;
-        self.zeroed = until;
+        self.zeroed = self.zeroed.max(until);
         self.allocated = self.allocated.max(until);
         span.make_pages(from, until);
         span.ready = until;
@@ -217,8 +227,9 @@ impl MappedLog {
         let from = span.has_pages_until.max(self.page());
         let zeroed = self.zeroed.min(span.end());
         if from < zeroed {
-            span.touch_pages(from.max(self.end), zeroed);
-            span.ready = zeroed - STEP_BYTES / 2;
+            let until = zeroed.min(from + STEP_BYTES);
+            span.touch_pages(from.max(self.end), until);
+            span.ready = if until < self.zeroed { until } else { until - STEP_BYTES / 2 };
             return Ok(());
         }
         let until = (from + STEP_BYTES).min(span.end());
@@ -304,10 +315,30 @@ impl WritableFile for MappedLog {
     /// Takes the blocks for all of them, and makes the first step. What fails now is tried again by the first append.
     fn expect_appends(&mut self, bytes: u64) {
         if self.may_map {
-            self.reserve_bytes = self.reserve_bytes.max(bytes.min(EXPECTED_BYTES_MAX));
+            let bytes_kept = bytes.min(EXPECTED_BYTES_MAX);
+            self.ahead = bytes_kept / 4 * AHEAD_QUARTERS;
+            self.reserve_bytes = self.reserve_bytes.max(bytes_kept);
             self.behind_bytes = (bytes / 2 + 2 * PAGE_BYTES).clamp(BEHIND_BYTES, BEHIND_BYTES_MAX);
             let _ = self.make_room(1);
         }
+    }
+
+    /// Writes zeros, so that appends find them.
+    fn get_ahead(&mut self) -> bool {
+        let from = self.zeroed.max(self.end);
+        let until = (from + PIECE_BYTES) / PIECE_BYTES * PIECE_BYTES;
+        if self.span.is_none() || until > self.ahead {
+            return false;
+        }
+        if write_zeros(self.open_file(), from..until).is_ok() {
+            self.zeroed = until;
+            self.allocated = self.allocated.max(until);
+        } else {
+            // The file may be longer than it is known to be.
+            let _ = self.open_file().set_len(self.allocated);
+            self.ahead = 0;
+        }
+        until < self.ahead
     }
 
     /// Hands out the span: its pages count as the process's memory, and to unmap them takes a while.
@@ -335,9 +366,16 @@ impl Drop for MappedLog {
 fn write_zeros(file: &File, range: Range<u64>) -> io::Result<()> {
     let mut at = range.start;
     while at < range.end {
-        let len = usize::try_from(range.end - at).map_or(ZEROS.len(), |left| left.min(ZEROS.len()));
-        file.write_all_at(&ZEROS[..len], at)?;
-        at += len as u64;
+        let mut left = range.end - at;
+        let slices: [IoSlice<'_>; (PIECE_BYTES / STEP_BYTES) as usize] = array::from_fn(|_| {
+            let len = left.min(STEP_BYTES);
+            left -= len;
+            IoSlice::new(&ZEROS[..len as usize])
+        });
+        match retry_on_intr(|| pwritev(file, &slices, at))? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            wrote => at += wrote as u64,
+        }
     }
     Ok(())
 }
@@ -379,6 +417,60 @@ mod tests {
             before = now;
         }
         assert_eq!((zeros, pages), (SPAN_BYTES / STEP_BYTES, SPAN_BYTES / STEP_BYTES));
+        std::fs::remove_file(&log.path).unwrap();
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "as the module above")]
+    fn appends_find_the_zeros_that_were_written_ahead() {
+        const AHEAD: u64 = 3 * PIECE_BYTES;
+        let mut log = mapped("ahead");
+        assert!(!log.get_ahead(), "nothing is expected");
+        log.expect_appends(4 * PIECE_BYTES);
+        assert!(log.get_ahead() && log.get_ahead() && !log.get_ahead() && !log.get_ahead());
+        let mut expected = Vec::new();
+        for number in 0.. {
+            let before = log.span.as_ref().unwrap().has_pages_until;
+            let data = [number as u8 | 1; 1001];
+            log.append(&data, Site::WalAppend).unwrap();
+            expected.extend(data);
+            let made = log.span.as_ref().unwrap().has_pages_until - before;
+            assert!(made <= STEP_BYTES, "as short steps as ever");
+            if log.end > AHEAD - STEP_BYTES {
+                break;
+            }
+            assert_eq!(log.zeroed, AHEAD);
+        }
+        while log.end < 2 * AHEAD {
+            log.append(&[7; 1001], Site::WalAppend).unwrap();
+            expected.extend([7; 1001]);
+        }
+        log.close(Site::WalClose).unwrap();
+        assert!(std::fs::read(&log.path).unwrap() == expected);
+        std::fs::remove_file(&log.path).unwrap();
+    }
+
+    /// A sync asks for blocks and not for zeros, and a long append for neither.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "as the module above")]
+    fn zeros_ahead_stay_behind_what_is_appended() {
+        let mut log = mapped("ahead-and-synced");
+        log.expect_appends(8 * PIECE_BYTES);
+        while log.get_ahead() {}
+        let mut expected = Vec::new();
+        for number in 0_usize..600 {
+            let bytes = if number % 50 == 49 { 40_000 } else { 100 + number };
+            let data: Vec<u8> = (0..bytes).map(|at| (at ^ number) as u8 | 1).collect();
+            log.append(&data, Site::WalAppend).unwrap();
+            expected.extend(data);
+            if number % 30 == 29 {
+                log.sync(Site::WalSync).unwrap();
+            }
+            let length = log.open_file().metadata().unwrap().len();
+            assert!(length == log.allocated && log.zeroed <= length.max(log.end));
+        }
+        log.close(Site::WalClose).unwrap();
+        assert!(std::fs::read(&log.path).unwrap() == expected);
         std::fs::remove_file(&log.path).unwrap();
     }
 
