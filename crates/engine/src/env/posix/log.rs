@@ -55,6 +55,8 @@ const EXPECTED_BYTES_MAX: u64 = 64 << 20;
 const PIECE_BYTES: u64 = 256 << 10;
 /// So much of what is expected is written ahead: memtables, whose size that is, have more of an entry than logs do.
 const AHEAD_QUARTERS: u64 = 3;
+/// Of a log for which more is expected nothing is: the last one of a database that closes has all its zeros in vain.
+const AHEAD_OF_BYTES_MAX: u64 = 16 << 20;
 /// Of a log that is synced: after each step the next sync has blocks to note in the file system's journal.
 const SYNCED_STEP_BYTES_MAX: u64 = 512 << 10;
 /// Appended by calls, after a sync. It is some thirty calls, of 1 microsecond each, against the faults of two pages, of 3.
@@ -315,9 +317,8 @@ impl WritableFile for MappedLog {
     /// Takes the blocks for all of them, and makes the first step. What fails now is tried again by the first append.
     fn expect_appends(&mut self, bytes: u64) {
         if self.may_map {
-            let bytes_kept = bytes.min(EXPECTED_BYTES_MAX);
-            self.ahead = bytes_kept / 4 * AHEAD_QUARTERS;
-            self.reserve_bytes = self.reserve_bytes.max(bytes_kept);
+            self.ahead = if bytes > AHEAD_OF_BYTES_MAX { 0 } else { bytes / 4 * AHEAD_QUARTERS };
+            self.reserve_bytes = self.reserve_bytes.max(bytes.min(EXPECTED_BYTES_MAX));
             self.behind_bytes = (bytes / 2 + 2 * PAGE_BYTES).clamp(BEHIND_BYTES, BEHIND_BYTES_MAX);
             let _ = self.make_room(1);
         }
@@ -426,6 +427,8 @@ mod tests {
         const AHEAD: u64 = 3 * PIECE_BYTES;
         let mut log = mapped("ahead");
         assert!(!log.get_ahead(), "nothing is expected");
+        log.expect_appends(AHEAD_OF_BYTES_MAX + 1);
+        assert!(!log.get_ahead(), "too much is");
         log.expect_appends(4 * PIECE_BYTES);
         assert!(log.get_ahead() && log.get_ahead() && !log.get_ahead() && !log.get_ahead());
         let mut expected = Vec::new();
