@@ -327,9 +327,10 @@ impl Spares {
     }
 }
 
-/// So many times more blocks fit than misses are remembered. With as many, one block in twelve of a database of
-/// thirteen times the cache was kept, though none was read more often than others; what is read often is missed again soon.
-const BLOCKS_PER_MISS: usize = 4;
+/// So many times more blocks fit than misses are remembered. Of a database of thirteen times the cache with four, one block in fifty that
+/// was missed was kept though none was read more often than others, and keeping costs twice a read; with sixteen, one in two hundred. What
+/// is read often is missed again soon.
+const BLOCKS_PER_MISS: usize = 16;
 
 /// Remembers the latest misses, each by a part of its hash.
 struct RecentMisses(Box<[AtomicU16]>);
