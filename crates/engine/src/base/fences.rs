@@ -54,11 +54,18 @@ impl Fences {
     /// have to be compared.
     #[inline]
     pub(crate) fn around(&self, key: &[u8]) -> Range<usize> {
+        self.around_after(key, |_| {})
+    }
+
+    /// As [`around`](Self::around). Calls `hint` in between, with a few keys among which the range begins, or right behind them: to be
+    /// near is what they wait for then.
+    #[inline]
+    pub(crate) fn around_after(&self, key: &[u8], hint: impl FnOnce(Range<usize>)) -> Range<usize> {
         let Some(wanted) = self.prefix_of(key) else {
             let at = if self.common.is_behind(key) { 0 } else { self.len() };
             return at..at;
         };
-        let left = self.lesser_than(wanted);
+        let left = self.lesser_than(wanted, hint);
         let rest = self.prefixes().get(left..).unwrap_or_default();
         // Mostly none is equal; and searching again would cost as much as the search before.
         let equal = match rest.first() {
@@ -70,9 +77,10 @@ impl Fences {
 
     /// How many of the integers are less.
     #[inline]
-    fn lesser_than(&self, wanted: u64) -> usize {
+    fn lesser_than(&self, wanted: u64, hint: impl FnOnce(Range<usize>)) -> usize {
         let (lasts, prefixes) = self.words.split_at(self.stretches);
         let start = STRETCH * lasts.partition_point(|&last| last < wanted);
+        hint(start..start + STRETCH);
         let stretch = prefixes.get(start..).unwrap_or_default();
         let stretch = stretch.get(..STRETCH).unwrap_or(stretch);
         start + stretch.iter().filter(|prefix| **prefix < wanted).count()

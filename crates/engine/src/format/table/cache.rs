@@ -2,7 +2,7 @@
 //! that readers find them without a search and without asking anyone. What a cache decides is which of them stay;
 //! `store` has the built-in one.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
@@ -174,6 +174,19 @@ impl Shelf {
         Some((self.filled.get(place / 64)?, 1 << (place % 64)))
     }
 
+    /// Asks for the places of blocks if any of them is filled; true if all are. A few, of which no more than 64 are looked at.
+    #[inline]
+    pub(super) fn hint_filled(&self, places: Range<usize>) -> bool {
+        let Some((bits, first)) = self.bit(places.start) else { return false };
+        let all = (u64::MAX >> (64 - places.len().clamp(1, 64))).wrapping_mul(first);
+        let filled = bits.load(Relaxed) & all;
+        if filled != 0 {
+            let start = self.places.as_ptr().wrapping_add(places.start);
+            prefetch_span(start.cast(), places.len() * size_of::<SwapOption<CachedBlock>>());
+        }
+        filled == all
+    }
+
     /// Asks for a block, without its bytes.
     #[inline]
     pub(super) fn hint_block(&self, place: usize) {
@@ -311,6 +324,9 @@ mod tests {
         assert!(shelf.put(64, block(12)).is_some(), "replaced");
         assert!(shelf.put(130, block(8)).is_none(), "there is no such place");
         assert_eq!(filled(), [0, 63, 64, 129]);
+        let asked = [0..1, 63..64, 64..65, 63..65, 0..2, 1..63, 129..130, 128..130, 200..201];
+        let known = asked.map(|places| shelf.hint_filled(places));
+        assert_eq!(known, [true, true, true, true, false, false, true, false, false]);
         assert_eq!(shelf.get(64).unwrap().block.memory(), 12);
         assert!(shelf.take(63).is_some() && shelf.take(63).is_none() && shelf.take(130).is_none());
         assert_eq!(filled(), [0, 64, 129]);

@@ -8,12 +8,14 @@
 //! **Invariants.** `parse` has checked that every key has a tag and every handle ends within the
 //! file. The order of keys is checked by `verify` alone; an unsorted index misses, no more.
 
+use std::ops::Range;
+
 use crate::base::coding::Reader;
 use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::error::{Error, Result};
 use crate::base::fences::Fences;
 use crate::base::key::{TAG_BYTES, user_key};
-use crate::base::prefetch::prefetch;
+use crate::base::prefetch::prefetch_span;
 use crate::format::table::block::Block;
 use crate::format::table::block_builder::BlockBuilder;
 use crate::format::table::handle::BlockHandle;
@@ -61,9 +63,15 @@ impl Index {
     /// entry not less than `target` may lie, unless it is the next block's first. `len()` if none.
     #[inline]
     pub(crate) fn find(&self, target: &[u8]) -> usize {
+        self.find_after(target, |_| {})
+    }
+
+    /// As [`find`](Self::find). Calls `hint` in between, in the bytewise order, with a few blocks of which it is most likely one.
+    #[inline]
+    pub(crate) fn find_after(&self, target: &[u8], hint: impl FnOnce(Range<usize>)) -> usize {
         let (mut left, mut right) = match self.order.user {
             UserOrder::Bytewise => {
-                let around = self.fences.around(user_key(target));
+                let around = self.fences.around_after(user_key(target), hint);
                 let may_be_last = around.end == self.fences.len();
                 (around.start, if may_be_last { self.len() } else { around.end })
             }
@@ -91,10 +99,11 @@ impl Index {
         self.handles.get(index).copied().ok_or_else(bad_index)
     }
 
-    /// Asks for the place of a block, so that it is near when it is wanted.
+    /// Asks for the handles of blocks, so that they are near when one is wanted.
     #[inline]
-    pub(crate) fn hint_handle(&self, index: usize) {
-        prefetch(self.handles.as_ptr().wrapping_add(index));
+    pub(crate) fn hint_handles(&self, blocks: Range<usize>) {
+        let first = self.handles.as_ptr().wrapping_add(blocks.start);
+        prefetch_span(first.cast(), blocks.len() * size_of::<BlockHandle>());
     }
 
     /// Of so many bytes from a block's beginning on, those that are of whole blocks.

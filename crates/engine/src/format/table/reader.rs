@@ -4,6 +4,7 @@
 //! **Concurrency.** Nothing changes after `open`; any number of threads may read.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -156,7 +157,7 @@ impl Table {
         options: GetOptions,
         found: impl FnOnce(&[u8], &[u8]) -> R,
     ) -> Result<Option<R>> {
-        let index = self.index.find(target);
+        let index = self.index.find_after(target, |blocks| self.hint_places(blocks));
         if index == self.index.len() {
             return Ok(None);
         }
@@ -165,7 +166,6 @@ impl Table {
         {
             return Ok(None);
         }
-        self.index.hint_handle(index);
         // An entry with this user key cannot begin the next block: separators between blocks have
         // lesser user keys than the block behind, unless they are the last key before it.
         match self.shelf.look(index).as_deref() {
@@ -177,6 +177,14 @@ impl Table {
                 self.search(&*self.read(index, options)?, index, target, found)
             }
             _ => self.peek(index, target, options.verify.into(), found),
+        }
+    }
+
+    /// Asks for what tells where blocks are: in the cache, or in the file.
+    #[inline]
+    fn hint_places(&self, blocks: Range<usize>) {
+        if !self.shelf.hint_filled(blocks.clone()) {
+            self.index.hint_handles(blocks);
         }
     }
 
