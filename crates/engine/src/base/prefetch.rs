@@ -26,6 +26,17 @@ pub(crate) fn prefetch_span(start: *const u8, bytes: usize) {
     (0..bytes).step_by(CACHE_LINE_BYTES).for_each(|at| prefetch(start.wrapping_add(at)));
 }
 
+/// What a small entry and the next one take of memory that is filled from one end to the other.
+const FILLED_BYTES: usize = 192;
+
+/// For who has just written up to `end`, and will write on there a while from now: a store waits for its line, and the next locked
+/// instruction for the store.
+#[inline]
+pub(crate) fn prefetch_behind(end: *const u8) {
+    // The line of `end` itself was written to.
+    prefetch_span(end.wrapping_add(CACHE_LINE_BYTES), FILLED_BYTES);
+}
+
 /// Memory that is wanted a while from now, brought near a few lines at a time: all at once would be waited for by what is wanted now.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {

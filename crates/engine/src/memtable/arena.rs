@@ -14,6 +14,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::base::prefetch::prefetch_behind;
 use crate::base::sync::lockless::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 use crate::memtable::pool::{self, CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Piece, Pool, chunk_after};
 
@@ -107,6 +108,7 @@ impl Bump {
         self.left_bytes -= bytes;
         // SAFETY: at least `bytes` bytes are left in the chunk behind `at`, which the arena keeps.
         self.at = unsafe { self.at.add(bytes) };
+        prefetch_behind(self.at);
         NonNull::new(memory).expect("with bytes left there is a chunk")
     }
 

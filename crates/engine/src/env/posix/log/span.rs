@@ -10,6 +10,8 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use rustix::mm::{Advice, madvise};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+use crate::base::prefetch::prefetch_behind;
+
 pub(super) const SPAN_BYTES: u64 = 16 << 20;
 /// No system has smaller pages.
 const TOUCHED_BYTES: u64 = 4 << 10;
@@ -103,6 +105,7 @@ impl Span {
         // SAFETY: between the start and what is ready, which lies within the map: it is there until the value is
         // dropped, and borrowed mutably here.
         unsafe { store_head_last(self.memory.add(from as usize), data) };
+        prefetch_behind(self.memory.as_ptr().wrapping_add(from as usize + data.len()));
         true
     }
 }
