@@ -22,6 +22,13 @@ impl Table {
         Ok(())
     }
 
+    /// A block that is kept because somebody searches in it has its directory made while its lines are near the processor.
+    pub(crate) fn foresee_searches(&self, block: &CachedBlock) {
+        if self.order().is_bytewise() {
+            block.make_directory();
+        }
+    }
+
     /// How many of its blocks are in the cache and were used there lately, in percent.
     pub(crate) fn used_percent(&self) -> u64 {
         self.percent_cached(CachedBlock::is_used)

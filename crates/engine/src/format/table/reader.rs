@@ -278,13 +278,6 @@ impl Table {
         Ok(block)
     }
 
-    /// A block that is kept because somebody searches in it has its directory made while its lines are near the processor.
-    pub(crate) fn foresee_searches(&self, block: &CachedBlock) {
-        if self.settings.order.is_bytewise() {
-            block.make_directory();
-        }
-    }
-
     /// Asked once for each block that is missed: whether the cache should keep it.
     pub(crate) fn admits(&self, index: usize) -> bool {
         self.cache.admits(&self.shelf, index)
