@@ -48,6 +48,19 @@ impl Spare {
         let is_fast = !before.is_zero() && now.saturating_sub(before) < FAST;
         self.is_urgent.store(is_fast && !last_was_synced, Relaxed);
     }
+
+    /// For a writer, or because nobody is to have it.
+    fn take(&self) -> Option<Wal> {
+        let mut place = self.log.lock();
+        self.is_due.store(false, Relaxed);
+        place.take()
+    }
+
+    /// After more of it was made ready. Hands it out if it comes too late: whoever wanted one has none, or another.
+    fn put_back(&self, log: Wal) -> Option<Wal> {
+        let mut place = self.log.lock();
+        if self.is_due.load(Relaxed) { place.replace(log) } else { Some(log) }
+    }
 }
 
 impl Core {
@@ -71,11 +84,7 @@ impl Core {
         let there = self.spare.log.lock().take();
         let Some(mut log) = there.or_else(|| self.create_spare_log()) else { return };
         let has_more = self.spare.is_urgent.load(Relaxed) && log.get_ahead();
-        let late = {
-            let mut place = self.spare.log.lock();
-            if self.spare.is_due.load(Relaxed) { place.replace(log) } else { Some(log) }
-        };
-        self.discard(late);
+        self.discard(self.spare.put_back(log));
         if has_more {
             self.graveyard.ask_for_log(); // What else there is to do comes first.
         }
@@ -88,7 +97,7 @@ impl Core {
 
     /// The log to follow the one of the number `last`: the spare one, or one that is made now.
     pub(crate) fn next_log(&self, last: FileNumber) -> Result<Wal> {
-        match self.take_spare_log() {
+        match self.spare.take() {
             Some(log) if log.number() > last => Ok(log),
             other => {
                 self.discard(other);
@@ -97,15 +106,9 @@ impl Core {
         }
     }
 
-    fn take_spare_log(&self) -> Option<Wal> {
-        let log = self.spare.log.lock().take();
-        self.spare.is_due.store(false, Relaxed);
-        log
-    }
-
     /// Gives back its name and the space that it has taken ahead.
     pub(crate) fn drop_spare_log(&self) {
-        self.discard(self.take_spare_log());
+        self.discard(self.spare.take());
     }
 
     /// As [`drop_spare_log`](Self::drop_spare_log), if `kind` is of a full disk.
@@ -241,16 +244,25 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_comes_too_late_goes() {
+    fn no_log_is_made_unasked_nor_twice_nor_put_back_too_late() {
         let env = Env::memory();
         let db = open(&env);
+        let spare = &db.core().spare;
         db.core().make_spare_log();
         assert_eq!(logs(&env).len(), 1, "nobody asked for it");
-        db.core().spare.is_due.store(true, Relaxed);
+        spare.is_due.store(true, Relaxed);
         db.core().make_spare_log();
         assert_eq!(logs(&env).len(), 2);
         db.core().make_spare_log();
         assert_eq!(logs(&env).len(), 2, "it is there");
+        let taken = spare.log.lock().take().unwrap();
+        assert!(spare.put_back(taken).is_none());
+        let taken = spare.log.lock().take().unwrap();
+        assert!(spare.take().is_none(), "housekeeping has it");
+        let late = spare.put_back(taken);
+        assert!(late.is_some() && spare.log.lock().is_none());
+        db.core().discard(late);
+        assert_eq!(logs(&env).len(), 1);
     }
 
     /// It may have been made before the log that writing goes on in.
