@@ -458,11 +458,19 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "as the module above")]
     fn zeros_ahead_stay_behind_what_is_appended() {
         let mut log = mapped("ahead-and-synced");
-        log.expect_appends(8 * PIECE_BYTES);
-        while log.get_ahead() {}
+        log.expect_appends(AHEAD_OF_BYTES_MAX);
+        assert!((0..4).all(|_| log.get_ahead()));
         let mut expected = Vec::new();
         for number in 0_usize..600 {
             let bytes = if number % 50 == 49 { 40_000 } else { 100 + number };
+            if number == 300 {
+                // A call goes past the last zeros.
+                let data = vec![7; 9 * PIECE_BYTES as usize];
+                log.append(&data, Site::WalAppend).unwrap();
+                expected.extend(data);
+                assert!(log.end > log.zeroed);
+                assert!(log.get_ahead() && log.zeroed > log.end);
+            }
             let data: Vec<u8> = (0..bytes).map(|at| (at ^ number) as u8 | 1).collect();
             log.append(&data, Site::WalAppend).unwrap();
             expected.extend(data);
