@@ -41,7 +41,7 @@ mod tests {
         assert_eq!(crc32c(&ascending), 0x46dd_794e);
     }
 
-    /// Of all lengths up to some streams' worth, wherever in memory, and of what is longer than streams are.
+    /// Of all lengths up to some streams' worth, wherever they begin within a word, and of what is longer than streams are.
     #[test]
     fn is_what_the_library_says() {
         let bytes: Vec<u8> =

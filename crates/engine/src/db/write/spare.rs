@@ -237,8 +237,12 @@ mod tests {
         // Where the folder's file system allows no maps, nothing is written ahead.
         assert!([0, 3 << 18].contains(&longest), "{longest}");
         drop(db);
-        let db = Db::open(&dir, Options::default()).unwrap();
+        // A process that dies leaves the next log behind, all zeros.
+        let left = FileName::Wal(FileNumber(1_000_000)).in_dir(&dir);
+        std::fs::write(&left, vec![0; 3 << 18]).unwrap();
+        let db = Db::open(&dir, Options { paranoid_checks: true, ..Options::default() }).unwrap();
         assert_eq!(db.get(1_usize.to_be_bytes()).unwrap(), Some(vec![7; 1000]));
+        assert!(!left.exists(), "recovery is through with it");
         drop(db);
         std::fs::remove_dir_all(dir).unwrap();
     }
