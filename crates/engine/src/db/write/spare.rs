@@ -242,8 +242,8 @@ mod tests {
         std::fs::write(&left, vec![0; 3 << 18]).unwrap();
         let db = Db::open(&dir, Options { paranoid_checks: true, ..Options::default() }).unwrap();
         assert_eq!(db.get(1_usize.to_be_bytes()).unwrap(), Some(vec![7; 1000]));
+        drop(db); // And with it housekeeping, which removes files when it comes to it.
         assert!(!left.exists(), "recovery is through with it");
-        drop(db);
         std::fs::remove_dir_all(dir).unwrap();
     }
 
