@@ -59,9 +59,9 @@ pub(crate) mod atomic {
 /// database, an operation on such a structure is one step.
 pub(crate) mod lockless {
     #[cfg(loom)]
-    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
     #[cfg(not(loom))]
-    pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 }
 
 /// Looks whether other threads have done what they are at, for a moment: until it has left the processor to others

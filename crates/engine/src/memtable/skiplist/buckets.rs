@@ -1,21 +1,25 @@
 //! A hash table over the nodes of a list: a get finds the newest entry of its key without a search.
 //!
-//! Each bucket is a chain of nodes, the last one added first.
+//! Each bucket is a chain of nodes, the last one added first, with marks of the keys in it: most keys that are not there have
+//! none, and are not looked for among nodes, which are far.
 //!
 //! **Invariants.**
 //! - B1: once the table is complete, the newest entry of every key is in its bucket's chain, in front of any other of
 //!   the key's entries there; or the chain is longer than anyone looks.
 //! - B2: what a chain is made of is in the list already.
+//! - B3: a bucket has the marks of all keys in its chain.
 //!
 //! **Concurrency.** One thread adds, all may look. A bucket's head is stored with `Release` and loaded with `Acquire`;
-//! whatever lies behind it was there before.
+//! whatever lies behind it was there before. Marks order nothing: an entry that a reader must find was added before the
+//! reader learnt of its sequence number.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::base::hash::hash64;
-use crate::base::sync::lockless::AtomicPtr;
+use crate::base::prefetch::prefetch;
 use crate::base::sync::lockless::Ordering::{Acquire, Relaxed, Release};
+use crate::base::sync::lockless::{AtomicPtr, AtomicU8};
 use crate::memtable::pool::Pool;
 use crate::memtable::skiplist::node::{Header, Node};
 
@@ -33,9 +37,22 @@ pub(super) struct Buckets {
     pool: Option<Arc<Pool>>,
 }
 
-/// The first nodes of all buckets, a power of two of them.
+/// The memory of all buckets, a power of two of them.
 #[derive(Default)]
-pub(in crate::memtable) struct Heads(Box<[AtomicPtr<Header>]>);
+pub(in crate::memtable) struct Heads {
+    firsts: Box<[AtomicPtr<Header>]>,
+    /// Near, unlike nodes: a byte each.
+    marks: Box<[AtomicU8]>,
+}
+
+/// Where a key belongs.
+#[derive(Clone, Copy)]
+pub(super) struct Bucket<'a> {
+    first: &'a AtomicPtr<Header>,
+    marks: &'a AtomicU8,
+    /// The key's, one bit of eight.
+    mark: u8,
+}
 
 /// What a chain tells of a key.
 pub(super) enum Looked<'a> {
@@ -52,8 +69,8 @@ impl Buckets {
         let usual = (list_bytes / ENTRY_BYTES_USUAL).max(1).next_power_of_two();
         let buckets = if cfg!(loom) { 2 } else { usual.min(BUCKETS_MAX) };
         let kept = pool.as_ref().and_then(|pool| pool.take_heads());
-        let kept = kept.filter(|heads| heads.0.len() == buckets);
-        Buckets { heads: kept.unwrap_or_else(|| Heads(empty(buckets))), seed, pool }
+        let kept = kept.filter(|heads| heads.firsts.len() == buckets);
+        Buckets { heads: kept.unwrap_or_else(|| Heads::new(buckets)), seed, pool }
     }
 
     pub(super) fn memory(&self) -> usize {
@@ -61,17 +78,24 @@ impl Buckets {
     }
 
     #[inline]
-    pub(super) fn of(&self, user: &[u8]) -> &AtomicPtr<Header> {
-        let heads = &self.heads.0;
-        &heads[hash64(user, self.seed) as usize & (heads.len() - 1)]
+    pub(super) fn of(&self, user: &[u8]) -> Bucket<'_> {
+        let Heads { firsts, marks } = &self.heads;
+        let hash = hash64(user, self.seed);
+        let at = hash as usize & (firsts.len() - 1);
+        // By bits that chose no bucket.
+        Bucket { first: &firsts[at], marks: &marks[at], mark: 1 << (hash >> 61) }
     }
 
     /// # Safety
     /// The nodes that were added live as long as this.
     #[inline]
     pub(super) unsafe fn look(&self, user: &[u8]) -> Looked<'_> {
+        let bucket = self.of(user);
+        if bucket.marks.load(Relaxed) & bucket.mark == 0 {
+            return Looked::Absent;
+        }
         // Pairs with the `Release` in `add`.
-        let mut at = NonNull::new(self.of(user).load(Acquire));
+        let mut at = NonNull::new(bucket.first.load(Acquire));
         for _ in 0..CHAIN_MAX {
             let Some(pointer) = at else { return Looked::Absent };
             // SAFETY: only `add` stores heads, and links lead to what once was one; the caller promises the rest.
@@ -86,14 +110,55 @@ impl Buckets {
 }
 
 impl Heads {
+    /// Memory that is never touched if few entries come: most of it is not even the process's then.
+    #[cfg(not(loom))]
+    fn new(buckets: usize) -> Self {
+        let firsts = Box::<[AtomicPtr<Header>]>::new_zeroed_slice(buckets);
+        let marks = Box::<[AtomicU8]>::new_zeroed_slice(buckets);
+        // SAFETY: atomics have the representation of what they hold, and all zeros are the null pointer, and 0.
+        unsafe { Heads { firsts: firsts.assume_init(), marks: marks.assume_init() } }
+    }
+
+    #[cfg(loom)]
+    fn new(buckets: usize) -> Self {
+        let firsts = std::iter::repeat_with(AtomicPtr::default).take(buckets).collect();
+        Heads { firsts, marks: std::iter::repeat_with(AtomicU8::default).take(buckets).collect() }
+    }
+
     pub(in crate::memtable) fn memory(&self) -> usize {
-        size_of_val(&*self.0)
+        size_of_val(&*self.firsts) + size_of_val(&*self.marks)
     }
 
     /// The same memory, of a table that nobody has any more.
     fn emptied(mut self) -> Self {
-        self.0.fill_with(AtomicPtr::default);
+        self.firsts.fill_with(AtomicPtr::default);
+        self.marks.fill_with(AtomicU8::default);
         self
+    }
+}
+
+impl Bucket<'_> {
+    /// Brings it near, before it is added to.
+    #[inline]
+    pub(super) fn hint(self) -> Self {
+        prefetch(self.first);
+        prefetch(self.marks);
+        self
+    }
+
+    /// The first node, for the thread that adds.
+    #[inline]
+    pub(super) fn first(self) -> Option<NonNull<Header>> {
+        NonNull::new(self.first.load(Relaxed))
+    }
+
+    /// Puts `node` in front, with `behind` behind it: the first node there, or the one behind that.
+    #[inline]
+    pub(super) fn add(self, node: Node<'_>, behind: Option<NonNull<Header>>) {
+        node.set_next_in_bucket(behind);
+        // By one thread: nothing comes between.
+        self.marks.store(self.marks.load(Relaxed) | self.mark, Relaxed);
+        self.first.store(node.pointer().as_ptr(), Release);
     }
 }
 
@@ -103,30 +168,4 @@ impl Drop for Buckets {
             pool.give_heads(std::mem::take(&mut self.heads).emptied());
         }
     }
-}
-
-/// Puts `node` in front of a bucket, with `behind` behind it: the first node there, or the one behind that.
-#[inline]
-pub(super) fn add(bucket: &AtomicPtr<Header>, node: Node<'_>, behind: Option<NonNull<Header>>) {
-    node.set_next_in_bucket(behind);
-    bucket.store(node.pointer().as_ptr(), Release);
-}
-
-/// The first node of a bucket, for the thread that adds.
-#[inline]
-pub(super) fn first(bucket: &AtomicPtr<Header>) -> Option<NonNull<Header>> {
-    NonNull::new(bucket.load(Relaxed))
-}
-
-/// Memory that is never touched if few entries come: most of it is not even the process's then.
-#[cfg(not(loom))]
-fn empty(buckets: usize) -> Box<[AtomicPtr<Header>]> {
-    let zeroed = Box::<[AtomicPtr<Header>]>::new_zeroed_slice(buckets);
-    // SAFETY: an `AtomicPtr` has the representation of a pointer, and all zeros are the null pointer.
-    unsafe { zeroed.assume_init() }
-}
-
-#[cfg(loom)]
-fn empty(buckets: usize) -> Box<[AtomicPtr<Header>]> {
-    std::iter::repeat_with(AtomicPtr::default).take(buckets).collect()
 }

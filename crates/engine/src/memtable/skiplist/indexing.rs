@@ -9,10 +9,8 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 
-use crate::base::prefetch::prefetch;
-use crate::base::sync::lockless::AtomicPtr;
 use crate::base::sync::lockless::Ordering::Relaxed;
-use crate::memtable::skiplist::buckets::{self, Buckets, Looked};
+use crate::memtable::skiplist::buckets::{Bucket, Buckets, Looked};
 use crate::memtable::skiplist::node::{Header, Node};
 use crate::memtable::skiplist::{Shared, SkipList};
 
@@ -67,11 +65,9 @@ impl Index {
 
     /// Where a key belongs, once the index is complete.
     #[inline]
-    pub(super) fn bucket(&self, user: &[u8]) -> Option<&AtomicPtr<Header>> {
-        let bucket = self.buckets.get()?.of(user);
+    pub(super) fn bucket(&self, user: &[u8]) -> Option<Bucket<'_>> {
         // Its miss then passes during the search of the list.
-        prefetch(bucket);
-        Some(bucket)
+        Some(self.buckets.get()?.of(user).hint())
     }
 }
 
@@ -160,7 +156,7 @@ impl Indexing {
             // where the chain is too long, nobody will look for this one there.
             if matches!(looked, Looked::Absent) {
                 let bucket = buckets.of(node.user());
-                buckets::add(bucket, node, buckets::first(bucket));
+                bucket.add(node, bucket.first());
             }
             *rest = list.next(node, 0).0.map(Node::pointer);
         }
@@ -177,17 +173,17 @@ impl Indexing {
 /// does not fill the chain.
 #[inline]
 pub(super) fn add_newest(
-    bucket: &AtomicPtr<Header>,
+    bucket: Bucket<'_>,
     newest: Option<Node<'_>>,
     next: Option<Node<'_>>,
 ) {
     let Some(newest) = newest else { return };
-    let first = buckets::first(bucket);
+    let first = bucket.first();
     let behind = match next {
         Some(next) if first == Some(next.pointer()) && next.user() == newest.user() => {
             next.next_in_bucket()
         }
         _ => first,
     };
-    buckets::add(bucket, newest, behind);
+    bucket.add(newest, behind);
 }
