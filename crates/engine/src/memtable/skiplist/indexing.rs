@@ -172,11 +172,7 @@ impl Indexing {
 /// until now and is the first in the bucket, the new one takes its place, so that a key that is written over and over
 /// does not fill the chain.
 #[inline]
-pub(super) fn add_newest(
-    bucket: Bucket<'_>,
-    newest: Option<Node<'_>>,
-    next: Option<Node<'_>>,
-) {
+pub(super) fn add_newest(bucket: Bucket<'_>, newest: Option<Node<'_>>, next: Option<Node<'_>>) {
     let Some(newest) = newest else { return };
     let first = bucket.first();
     let behind = match next {
