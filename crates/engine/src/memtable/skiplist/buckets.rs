@@ -91,7 +91,7 @@ impl Buckets {
     #[inline]
     pub(super) unsafe fn look(&self, user: &[u8]) -> Looked<'_> {
         let bucket = self.of(user);
-        if bucket.marks.load(Relaxed) & bucket.mark == 0 {
+        if !bucket.is_marked() {
             return Looked::Absent;
         }
         // Pairs with the `Release` in `add`.
@@ -144,6 +144,12 @@ impl Bucket<'_> {
         prefetch(self.first);
         prefetch(self.marks);
         self
+    }
+
+    /// Whether the key may be in it.
+    #[inline]
+    pub(super) fn is_marked(self) -> bool {
+        self.marks.load(Relaxed) & self.mark != 0
     }
 
     /// The first node, for the thread that adds.

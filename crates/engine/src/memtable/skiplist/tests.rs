@@ -37,6 +37,21 @@ mod plain {
         InternalKey::new(&number(n), SeqNo(0), ValueKind::Value).into_bytes()
     }
 
+    /// With as many keys as buckets.
+    #[test]
+    fn marks_tell_most_keys_that_are_absent() {
+        const KEYS: u64 = 1024;
+        let (list, mut writer) = SkipList::new(UserOrder::Bytewise, KEYS as usize * 128, 301, None);
+        for n in 0..KEYS {
+            add(&mut writer, &number(n), 1);
+            list.newest(&number(n), 1); // Who is not searched has no buckets.
+        }
+        let is_marked = |n: &u64| list.0.index.bucket(&number(*n)).unwrap().is_marked();
+        assert!((0..KEYS).all(|n| is_marked(&n)));
+        let taken_for_there = (KEYS..2 * KEYS).filter(is_marked).count() as u64;
+        assert!((1..KEYS / 6).contains(&taken_for_there), "{taken_for_there} of {KEYS}");
+    }
+
     #[test]
     fn lookups_agree_with_a_set() {
         let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, 301, None);
