@@ -139,8 +139,8 @@ impl WritableFile for SlowWriter {
         self.inner.expect_appends(bytes);
     }
 
-    fn get_ahead(&mut self) -> bool {
-        self.inner.get_ahead()
+    fn get_ahead(&mut self, bytes: u64) -> bool {
+        self.inner.get_ahead(bytes)
     }
 
     fn end_appends(&mut self) -> Option<Box<dyn Send>> {

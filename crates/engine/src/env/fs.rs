@@ -84,9 +84,9 @@ pub trait WritableFile: Send {
     /// Says that so many bytes will be appended soon. What can be made ready for them is made ready now.
     fn expect_appends(&mut self, _bytes: u64) {}
 
-    /// Says that what was [expected](Self::expect_appends) will come fast, and that nobody will sync it: makes a piece of the file
-    /// ready that was not worth it otherwise. True if there is more to make ready.
-    fn get_ahead(&mut self) -> bool {
+    /// Says that of what was [expected](Self::expect_appends) so many bytes are likely, that they will come fast, and that nobody will
+    /// sync them: makes a piece of the file ready that was not worth it otherwise. True if there is more to make ready.
+    fn get_ahead(&mut self, _bytes: u64) -> bool {
         false
     }
 

@@ -76,7 +76,7 @@ impl Core {
         }
         self.readers.look();
         self.let_residents_go();
-        self.look_for_spare_log(filled, now, committer.wal.was_synced());
+        self.look_for_spare_log(filled, now, &committer.wal);
         if self.memory.runs_low() {
             self.graveyard.ask_for_memory();
         }

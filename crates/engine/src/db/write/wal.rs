@@ -33,6 +33,8 @@ pub(crate) struct Wal {
     file: Box<dyn WritableFile>,
     encoder: RecordEncoder,
     buffer: Vec<u8>,
+    /// Appended so far.
+    bytes: u64,
     mark_due: bool,
     unsynced: bool,
     named: bool,
@@ -60,8 +62,8 @@ impl Wal {
     }
 
     /// Goes on with that; see [`WritableFile::get_ahead`].
-    pub(crate) fn get_ahead(&mut self) -> bool {
-        self.file.get_ahead()
+    pub(crate) fn get_ahead(&mut self, bytes: u64) -> bool {
+        self.file.get_ahead(bytes)
     }
 
     /// A new log under a temporary name, which recovery does not read, until
@@ -83,6 +85,7 @@ impl Wal {
             file,
             encoder: RecordEncoder::new(0),
             buffer: Vec::new(),
+            bytes: 0,
             mark_due: false,
             unsynced: false,
             named: false,
@@ -96,6 +99,11 @@ impl Wal {
 
     pub(crate) fn is_poisoned(&self) -> bool {
         self.poisoned
+    }
+
+    /// Bytes appended so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Whether anybody wanted it to be durable so far.
@@ -127,6 +135,7 @@ impl Wal {
         let appended = self.file.append(&self.buffer, Site::WalAppend);
         self.poisoned = appended.is_err();
         let bytes = self.buffer.len() as u64;
+        self.bytes += bytes;
         if self.buffer.capacity() > BUFFER_KEPT_MAX {
             self.buffer = Vec::new();
         }

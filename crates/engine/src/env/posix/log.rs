@@ -59,8 +59,6 @@ const PIECE_BYTES: u64 = 256 << 10;
 /// A folio of it. At the first store into each page the file system looks at all blocks of the page's folio, which another
 /// processor has written: for the first page of 256 KiB that took 8 to 20 microseconds.
 const CALL_BYTES: u64 = 64 << 10;
-/// So much of what is expected is written ahead: memtables, whose size that is, have more of an entry than logs do.
-const AHEAD_QUARTERS: u64 = 3;
 /// Of a log for which more is expected nothing is: the last one of a database that closes has all its zeros in vain.
 const AHEAD_OF_BYTES_MAX: u64 = 16 << 20;
 /// Of a log that is synced: after each step the next sync has blocks to note in the file system's journal.
@@ -93,7 +91,7 @@ pub(super) fn create(file: File, path: &Path) -> MappedLog {
         allocated: 0,
         zeroed: 0,
         reserved: 0,
-        ahead: 0,
+        ahead_max: 0,
         reserve_bytes: 4 * STEP_BYTES,
         behind_bytes: BEHIND_BYTES,
         was_synced: false,
@@ -117,8 +115,8 @@ pub(super) struct MappedLog {
     zeroed: u64,
     /// Blocks were asked for up to here, perhaps behind the file's length.
     reserved: u64,
-    /// Zeros may be written up to here before anything is appended.
-    ahead: u64,
+    /// Zeros may be written up to here before anything is appended, if so much is likely.
+    ahead_max: u64,
     /// As many are asked for next; none once they were refused.
     reserve_bytes: u64,
     /// So many pages are given back at once.
@@ -330,7 +328,7 @@ impl WritableFile for MappedLog {
     /// Takes the blocks for all of them, and makes the first step. What fails now is tried again by the first append.
     fn expect_appends(&mut self, bytes: u64) {
         if self.may_map {
-            self.ahead = if bytes > AHEAD_OF_BYTES_MAX { 0 } else { bytes / 4 * AHEAD_QUARTERS };
+            self.ahead_max = if bytes > AHEAD_OF_BYTES_MAX { 0 } else { bytes };
             self.reserve_bytes = self.reserve_bytes.max(bytes.min(EXPECTED_BYTES_MAX));
             self.behind_bytes = (bytes / 2 + 2 * PAGE_BYTES).clamp(BEHIND_BYTES, BEHIND_BYTES_MAX);
             let _ = self.make_room(1);
@@ -338,16 +336,18 @@ impl WritableFile for MappedLog {
     }
 
     /// Writes zeros, so that appends find them.
-    fn get_ahead(&mut self) -> bool {
+    fn get_ahead(&mut self, bytes: u64) -> bool {
         let from = self.zeroed.max(self.end);
-        let until = (from + PIECE_BYTES) / PIECE_BYTES * PIECE_BYTES;
-        if self.span.is_none() || until > self.ahead {
+        let ahead = bytes.min(self.ahead_max).next_multiple_of(CALL_BYTES);
+        let until = ((from + PIECE_BYTES) / PIECE_BYTES * PIECE_BYTES).min(ahead);
+        if self.span.is_none() || until <= from {
             return false;
         }
-        if !self.zero_until(until) {
-            self.ahead = 0;
+        let is_done = self.zero_until(until);
+        if !is_done {
+            self.ahead_max = 0;
         }
-        until + PIECE_BYTES <= self.ahead
+        is_done && until < ahead
     }
 
     /// Hands out the span: its pages count as the process's memory, and to unmap them takes a while.

@@ -41,13 +41,15 @@ fn no_append_but_the_first_pays_for_zeros_and_pages() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "as the module above")]
 fn appends_find_the_zeros_that_were_written_ahead() {
-    const AHEAD: u64 = 3 * PIECE_BYTES;
+    const AHEAD: u64 = 2 * PIECE_BYTES + CALL_BYTES;
     let mut log = mapped("ahead");
-    assert!(!log.get_ahead(), "nothing is expected");
+    assert!(!log.get_ahead(AHEAD), "nothing is expected");
     log.expect_appends(AHEAD_OF_BYTES_MAX + 1);
-    assert!(!log.get_ahead(), "too much is");
+    assert!(!log.get_ahead(AHEAD), "too much is");
     log.expect_appends(4 * PIECE_BYTES);
-    assert!(log.get_ahead() && log.get_ahead() && !log.get_ahead() && !log.get_ahead());
+    assert!(!log.get_ahead(0), "nothing is likely");
+    let mut get_ahead = || log.get_ahead(AHEAD - 100);
+    assert!(get_ahead() && get_ahead() && !get_ahead() && !get_ahead());
     let mut expected = Vec::new();
     for number in 0.. {
         let before = log.span.as_ref().unwrap().has_pages_until;
@@ -70,13 +72,24 @@ fn appends_find_the_zeros_that_were_written_ahead() {
     std::fs::remove_file(&log.path).unwrap();
 }
 
+#[test]
+#[expect(clippy::disallowed_methods, reason = "as the module above")]
+fn zeros_are_whole_blocks_of_no_more_than_was_expected() {
+    let mut log = mapped("ahead-of-more");
+    log.expect_appends(PIECE_BYTES + 1);
+    assert!(log.get_ahead(u64::MAX >> 1) && !log.get_ahead(u64::MAX >> 1));
+    let length = std::fs::metadata(&log.path).unwrap().len();
+    assert_eq!((length, length % BLOCK_BYTES), (PIECE_BYTES + CALL_BYTES, 0));
+    std::fs::remove_file(&log.path).unwrap();
+}
+
 /// A sync asks for blocks and not for zeros, and a long append for neither.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "as the module above")]
 fn zeros_ahead_stay_behind_what_is_appended() {
     let mut log = mapped("ahead-and-synced");
     log.expect_appends(AHEAD_OF_BYTES_MAX);
-    assert!((0..4).all(|_| log.get_ahead()));
+    assert!((0..4).all(|_| log.get_ahead(AHEAD_OF_BYTES_MAX)));
     let mut expected = Vec::new();
     for number in 0_usize..600 {
         let bytes = if number % 50 == 49 { 40_000 } else { 100 + number };
@@ -86,7 +99,7 @@ fn zeros_ahead_stay_behind_what_is_appended() {
             log.append(&data, Site::WalAppend).unwrap();
             expected.extend(data);
             assert!(log.end > log.zeroed);
-            assert!(log.get_ahead() && log.zeroed > log.end);
+            assert!(log.get_ahead(AHEAD_OF_BYTES_MAX) && log.zeroed > log.end);
         }
         let data: Vec<u8> = (0..bytes).map(|at| (at ^ number) as u8 | 1).collect();
         log.append(&data, Site::WalAppend).unwrap();
@@ -108,15 +121,15 @@ fn zeros_ahead_stay_behind_what_is_appended() {
 fn zeros_that_cannot_be_written_are_not_counted_on() {
     let mut log = mapped("no-zeros");
     log.expect_appends(4 * PIECE_BYTES);
-    assert!(log.get_ahead());
+    assert!(log.get_ahead(4 * PIECE_BYTES));
     let state = |log: &MappedLog| (log.zeroed, log.allocated);
     let before = state(&log);
     let writable = log.file.replace(File::open(&log.path).unwrap());
-    assert!(!log.get_ahead());
+    assert!(!log.get_ahead(4 * PIECE_BYTES));
     log.file = writable;
     assert_eq!(state(&log), before);
     assert!(log.reserved <= log.allocated, "what was set aside goes with what was written");
-    assert!(!log.get_ahead(), "it is not tried again");
+    assert!(!log.get_ahead(4 * PIECE_BYTES), "it is not tried again");
     for _ in 0..2 * PIECE_BYTES / 1000 {
         log.append(&[7; 1000], Site::WalAppend).unwrap();
     }
