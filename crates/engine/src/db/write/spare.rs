@@ -30,6 +30,12 @@ pub(crate) struct Spare {
 /// Memtables that fill in less time fill fast. What lies in a log for half a minute goes to the disk: zeros must not, for nothing.
 const FAST: Duration = Duration::from_secs(1);
 
+/// What a log will hold when its memtable is full, by what one holds whose memtable is filled so far: memtables have more of an
+/// entry than logs do, the smaller it is the more.
+fn likely_bytes(log_bytes: u64, filled: usize, full: usize) -> u64 {
+    (log_bytes as f64 / filled as f64 * full as f64) as u64
+}
+
 impl Default for Spare {
     fn default() -> Self {
         Spare {
@@ -71,9 +77,8 @@ impl Core {
         let full = self.settings.write_buffer_bytes;
         if filled > full / 2 && !self.spare.is_due.load(Relaxed) {
             self.spare.is_due.store(true, Relaxed);
-            // Memtables have more of an entry than logs do, the smaller it is the more.
-            let likely_bytes = (last.bytes() as f64 / filled as f64 * full as f64) as u64;
-            self.spare.note_asked(now, (!last.was_synced()).then_some(likely_bytes));
+            let likely = likely_bytes(last.bytes(), filled, full);
+            self.spare.note_asked(now, (!last.was_synced()).then_some(likely));
             self.graveyard.ask_for_log();
         }
     }
@@ -197,6 +202,13 @@ mod tests {
         assert_eq!(logs(&env).len(), 1);
         let db = open(&env);
         assert_eq!(db.get(0_usize.to_be_bytes()).unwrap(), Some(vec![7; 1000]));
+    }
+
+    #[test]
+    fn a_log_is_likely_to_be_as_full_as_the_last_for_its_memtable() {
+        assert_eq!(likely_bytes(1500, 2000, 4000), 3000);
+        assert_eq!(likely_bytes(0, 1, 4000), 0);
+        assert_eq!(likely_bytes(u64::MAX, 1, usize::MAX), u64::MAX, "no more than there is");
     }
 
     /// The file system knows what that means; see its logs.

@@ -74,7 +74,7 @@ fn appends_find_the_zeros_that_were_written_ahead() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "as the module above")]
-fn zeros_are_whole_blocks_of_no_more_than_was_expected() {
+fn zeros_end_where_a_call_for_what_was_expected_does() {
     let mut log = mapped("ahead-of-more");
     log.expect_appends(PIECE_BYTES + 1);
     assert!(log.get_ahead(u64::MAX >> 1) && !log.get_ahead(u64::MAX >> 1));
