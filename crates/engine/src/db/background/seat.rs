@@ -21,10 +21,10 @@ const ALIKE_MIN: u64 = 3;
 const LOAN_MIN: Duration = Duration::from_micros(300);
 /// So long before its time is over a lane gives the processor back: it looks at the clock every 32 entries.
 const RETURN_EARLY: Duration = Duration::from_micros(50);
-/// A writer that sleeps for a third of the time, and before more than one write in a thousand, leaves its processor to the
-/// lanes that it waits for: shorter waits now and then are worth nothing to it.
+/// A writer of large batches that sleeps for a third of the time leaves its processor to the lanes that it waits for:
+/// shorter waits are worth nothing to it. Of small ones one in thirty waits at most, and the longest wait counts.
 const SLEPT_SHARE_MAX: f64 = 0.3;
-const WRITES_PER_SLEEP_MIN: u64 = 1000;
+const BATCH_LARGE: u64 = 512;
 /// Over which that is taken.
 const SHARE_TIME: Duration = Duration::from_millis(100);
 
@@ -38,41 +38,49 @@ pub(crate) struct Seat {
     /// Until when the writer sleeps.
     free_until: AtomicU64,
     is_lent: AtomicBool,
-    /// How long and how often the writer has slept since `judged`.
+    /// How long the writer has slept since `judged`.
     slept: AtomicU64,
-    sleeps: AtomicU64,
     judged: AtomicU64,
-    /// What was written then, in batches.
-    writes: AtomicU64,
+    /// What was written then.
+    batches: AtomicU64,
+    bytes: AtomicU64,
     sleeps_mostly: AtomicBool,
+}
+
+/// What was written since the database was opened.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Written {
+    pub(crate) batches: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Seat {
     /// Writing is about to begin there, as far as anybody knows: who opens a database mostly writes to it.
     pub(crate) fn keep_free(&self, processor: usize, now: Duration) {
-        (0..ALIKE_MIN).for_each(|_| self.note(processor, now, 0));
+        (0..ALIKE_MIN).for_each(|_| self.note(processor, now, Written::default()));
     }
 
-    /// The leader writes there; `writes` counts what was written.
-    pub(crate) fn note(&self, processor: usize, now: Duration, writes: u64) {
+    /// The leader writes there.
+    pub(crate) fn note(&self, processor: usize, now: Duration, written: Written) {
         let processor = processor as u64;
         let same = self.processor.load(Relaxed) == processor;
         self.alike.store(if same { self.alike.load(Relaxed) + 1 } else { 1 }, Relaxed);
         self.processor.store(processor, Relaxed);
         self.seen.store(nanos(now), Relaxed);
-        self.judge(now, writes);
+        self.judge(now, written);
     }
 
-    fn judge(&self, now: Duration, writes: u64) {
+    fn judge(&self, now: Duration, written: Written) {
         let time = now.saturating_sub(Duration::from_nanos(self.judged.load(Relaxed)));
         if time < SHARE_TIME {
             return;
         }
         let slept = Duration::from_nanos(self.slept.swap(0, Relaxed));
-        let since = writes - self.writes.swap(writes, Relaxed);
-        let is_often = self.sleeps.swap(0, Relaxed) * WRITES_PER_SLEEP_MIN > since;
+        let batches = written.batches - self.batches.swap(written.batches, Relaxed);
+        let bytes = written.bytes - self.bytes.swap(written.bytes, Relaxed);
+        let is_large = bytes >= BATCH_LARGE * batches;
         let is_long = slept.as_secs_f64() > SLEPT_SHARE_MAX * time.as_secs_f64();
-        self.sleeps_mostly.store(is_often && is_long, Relaxed);
+        self.sleeps_mostly.store(is_large && is_long, Relaxed);
         self.judged.store(nanos(now), Relaxed);
     }
 
@@ -85,7 +93,6 @@ impl Seat {
     pub(crate) fn claim(&self, slept: Duration) {
         self.free_until.store(0, Relaxed);
         self.slept.store(self.slept.load(Relaxed).saturating_add(nanos(slept)), Relaxed);
-        self.sleeps.store(self.sleeps.load(Relaxed) + 1, Relaxed);
     }
 
     #[cfg(test)]
@@ -146,7 +153,7 @@ mod tests {
 
     fn taken(processor: usize, now: Duration) -> Seat {
         let seat = Seat::default();
-        (0..ALIKE_MIN).for_each(|_| seat.note(processor, now, 0));
+        seat.keep_free(processor, now);
         seat
     }
 
@@ -155,7 +162,7 @@ mod tests {
         let (seat, ms) = (Seat::default(), Duration::from_millis);
         let mut places = Vec::new();
         for (now, processor) in (100..).zip([0, 0, 0, 1, 0, 1, 1, 1, 1]) {
-            seat.note(processor, ms(now), 0);
+            seat.note(processor, ms(now), Written::default());
             places.push(seat.next_place(ANYWHERE, ms(now), true));
         }
         let (first, second) = (Place::Off(0), Place::Off(1));
@@ -198,23 +205,26 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_mostly_sleeps_has_no_seat() {
+    fn a_writer_of_large_batches_that_mostly_sleeps_has_no_seat() {
         let seat = taken(0, us(100_000));
         let off = Place::Off(0);
-        let mut written = 0;
-        for (slept, writes, expected) in [
-            (31_000, 1999, ANYWHERE),
-            (29_000, 1999, off),
-            (31_000, 2000, off),
-            (99_000, 3, ANYWHERE),
+        let mut written = Written::default();
+        for (slept, batches, bytes, expected) in [
+            (31_000, 100, 51_200, ANYWHERE),
+            (29_000, 100, 51_200, off),
+            (31_000, 100, 51_199, off),
+            (99_000, 2, 4_000_000, ANYWHERE),
+            (99_000, 0, 0, ANYWHERE),
+            (99_000, 9, 900, off),
         ] {
             seat.claim(us(slept - 1000));
             seat.claim(us(1000));
             let later = Duration::from_nanos(seat.seen.load(Relaxed)) + SHARE_TIME;
-            written += writes;
+            written.batches += batches;
+            written.bytes += bytes;
             seat.note(0, later, written);
             let place = seat.next_place(ANYWHERE, later, true);
-            assert_eq!(place, expected, "{slept} of 100,000 us, {writes} writes");
+            assert_eq!(place, expected, "{slept} of 100,000 us, {batches} batches of {bytes}");
         }
     }
 
@@ -226,9 +236,9 @@ mod tests {
         assert_eq!(seat.next_place(Place::On(1), us(9000), false), Place::Off(1), "about to sleep");
         assert_eq!(seat.next_place(ANYWHERE, us(9000), true), Place::On(1));
         assert_eq!(seat.next_place(Place::On(1), us(60_000), true), ANYWHERE, "nobody writes");
-        (0..ALIKE_MIN).for_each(|_| seat.note(2, us(60_000), 0));
+        seat.keep_free(2, us(60_000));
         assert_eq!(seat.next_place(ANYWHERE, us(60_000), true), Place::On(2));
-        (0..ALIKE_MIN).for_each(|_| seat.note(1, us(60_000), 0));
+        seat.keep_free(1, us(60_000));
         assert_eq!(seat.next_place(Place::On(2), us(60_000), true), Place::Off(1), "it has moved");
         assert_eq!(seat.next_place(Place::Off(1), us(60_000), true), Place::On(1));
     }

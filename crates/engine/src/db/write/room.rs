@@ -9,6 +9,7 @@ use crate::base::event::{Event, StallCause};
 use crate::base::slot::Slot;
 use crate::base::sync::Guard;
 use crate::base::sync::atomic::Ordering;
+use crate::db::background::seat::Written;
 use crate::db::core::Core;
 use crate::db::state::{Logged, State};
 use crate::db::write::committer::Committer;
@@ -72,7 +73,8 @@ impl Core {
     fn keep_pace_with_flushes(&self, committer: &mut Committer, filled: usize) {
         let now = self.env.clock.now();
         if let Some(processor) = self.env.threads.processor() {
-            self.seat.note(processor, now, self.counters.batches_written.get());
+            let (batches, bytes) = (&self.counters.batches_written, &self.counters.bytes_written);
+            self.seat.note(processor, now, Written { batches: batches.get(), bytes: bytes.get() });
         }
         self.readers.look();
         self.let_residents_go();
