@@ -31,6 +31,8 @@ pub(crate) struct MergingIter<I> {
     heap: Vec<Runner>,
     /// The heap position, 1 or 2, of the child next to `heap[0]`, where known.
     nearest_below: Option<usize>,
+    /// Going backward: the head of the key that a step of the current child leads to, where somebody has asked.
+    coming: Option<KeyHead>,
     direction: Direction,
     /// Reused by turns for the key they turn at.
     pivot: Vec<u8>,
@@ -57,6 +59,7 @@ impl<I: InternalIterator> MergingIter<I> {
             heap: Vec::with_capacity(children.len()),
             children,
             nearest_below: None,
+            coming: None,
             direction: Direction::Forward,
             pivot: Vec::new(),
         }
@@ -84,6 +87,16 @@ impl<I: InternalIterator> MergingIter<I> {
             })
     }
 
+    /// The same, where heads tell it. In bytewise orders they mostly do.
+    #[inline(always)]
+    pub(crate) fn is_last_by_heads(&mut self) -> bool {
+        let Some(top) = self.heap.first() else { return false };
+        let Some(before) = self.children[top.child].key_before() else { return false };
+        let before = KeyHead::of(before, self.order.is_bytewise());
+        self.coming = Some(before);
+        before.leading < top.head.leading && self.top_is_past_others()
+    }
+
     /// Moves all children, then orders those that are on an entry.
     fn start(
         &mut self,
@@ -91,6 +104,7 @@ impl<I: InternalIterator> MergingIter<I> {
         mut place: impl FnMut(&mut I) -> Result<()>,
     ) -> Result<()> {
         self.heap.clear();
+        self.coming = None;
         self.direction = direction;
         for child in &mut self.children {
             place(child)?;
@@ -143,16 +157,28 @@ impl<I: InternalIterator> MergingIter<I> {
     }
 
     /// Moves the current child one entry back.
-    #[inline]
+    #[inline(always)]
     fn step_backward(&mut self) -> Result<()> {
         let top = self.heap.first_mut().expect("callers check that the iterator is valid");
         let iter = &mut self.children[top.child];
+        let coming = self.coming.take();
         let moved = iter.prev();
-        if moved.is_ok() && iter.valid() {
-            top.head = KeyHead::of(iter.key(), self.order.is_bytewise());
-            return self.settle();
+        match coming {
+            Some(head) if moved.is_ok() => top.head = head,
+            _ if moved.is_ok() && iter.show_head(&mut top.head, self.order.is_bytewise()) => {}
+            _ => return self.drop_top(moved),
         }
-        self.drop_top(moved)
+        if self.top_is_past_others() { Ok(()) } else { self.settle() }
+    }
+
+    /// Going backward: true if the heads tell that no other child has an entry of the current user key, or one that is
+    /// nearer. In custom orders, which have no leading words, they tell it only where there is no other child.
+    #[inline(always)]
+    fn top_is_past_others(&self) -> bool {
+        match self.nearest_below {
+            Some(below) => self.heap[below].head.leading < self.heap[0].head.leading,
+            None => self.heap.len() == 1,
+        }
     }
 
     /// The current child has come to its end, or has failed.
@@ -232,6 +258,7 @@ impl<I: InternalIterator> MergingIter<I> {
         self.pivot.clear();
         self.pivot.extend_from_slice(self.children[top].key());
         self.heap.clear(); // What an error leaves is invalid.
+        self.coming = None;
         self.direction = direction;
         for (index, iter) in self.children.iter_mut().enumerate() {
             if index == top {
@@ -279,7 +306,7 @@ impl<I: InternalIterator> InternalIterator for MergingIter<I> {
         self.step_forward()
     }
 
-    #[inline]
+    #[inline(always)]
     fn prev(&mut self) -> Result<()> {
         if self.direction != Direction::Backward {
             self.turn(Direction::Backward)?;

@@ -62,6 +62,11 @@ impl InternalIterator for VecIter {
     fn value(&self) -> &[u8] {
         &self.pairs[self.at.unwrap()].1
     }
+    /// Not known at every third, as at the beginning of what is unfolded at a time.
+    fn key_before(&self) -> Option<&[u8]> {
+        let at = self.at.filter(|at| at % 3 != 0)?;
+        Some(&self.pairs[at - 1].0)
+    }
 }
 
 /// The bytewise order backwards.
@@ -213,6 +218,11 @@ fn check(order: &InternalOrder, children: Vec<Vec<Vec<u8>>>, steps: Vec<Step>) {
         *at = at.filter(|&at| at < model.len());
         let found = iter.valid().then(|| (iter.key().to_vec(), iter.value().to_vec()));
         assert_eq!(found, at.map(|at| model[at].clone()));
+        let head = found.map(|(key, _)| KeyHead::of(&key, order.is_bytewise()));
+        assert_eq!(iter.head(), head);
+    };
+    let is_last = |at: usize| {
+        at.checked_sub(1).is_none_or(|before| user_key(&model[before].0) != user_key(&model[at].0))
     };
     for step in steps {
         match step {
@@ -242,6 +252,10 @@ fn check(order: &InternalOrder, children: Vec<Vec<Vec<u8>>>, steps: Vec<Step>) {
                     if iter.valid() {
                         iter.prev().unwrap();
                         at = at.and_then(|at| at.checked_sub(1));
+                        if let Some(at) = at.filter(|_| count % 2 == 0) {
+                            assert!(is_last(at) || !iter.is_last_by_heads());
+                            assert!(is_last(at) || !iter.is_last_of_its_user_key());
+                        }
                     }
                     compare(&iter, &mut at);
                 }

@@ -229,13 +229,28 @@ impl DbIterator {
     /// If the iterator is not [`valid`](Self::valid).
     pub fn prev(&mut self) -> Result<()> {
         assert!(self.valid, "prev() of an iterator that stands nowhere");
-        self.moved(|iter| {
-            match iter.stand {
-                Stand::Forward => iter.turn_backward()?,
-                Stand::Backward => iter.merged.prev()?,
-                Stand::Before => {}
-            }
-            iter.find_backward()
+        self.valid = false;
+        let stepped = match self.stand {
+            Stand::Forward => self.turn_backward(),
+            Stand::Backward => self.merged.prev(),
+            Stand::Before => Ok(()),
+        };
+        if stepped.is_ok() && self.stands_on_last_value() {
+            self.stand = Stand::Backward;
+            self.valid = true;
+            self.sample();
+            return Ok(());
+        }
+        self.moved(|iter| stepped.and_then(|()| iter.find_backward()))
+    }
+
+    /// Whether the heads alone tell that `merged` stands on what [`find_backward`](Self::find_backward) would lead to.
+    #[inline(always)]
+    fn stands_on_last_value(&mut self) -> bool {
+        self.merged.head().is_some_and(|head| {
+            head.kind() == Some(ValueKind::Value)
+                && head.seqno() <= self.seqno
+                && self.merged.is_last_by_heads()
         })
     }
 
@@ -307,6 +322,7 @@ impl DbIterator {
 
     /// From `merged`'s position backwards, finds the next lower key that is visible and not deleted,
     /// and remembers it (I3) unless it is the last one to look at (I2).
+    #[inline(never)]
     fn find_backward(&mut self) -> Result<()> {
         let DbIterator { merged, saved, core, .. } = self;
         let order = &core.settings.order.user;
