@@ -112,8 +112,19 @@ pub(crate) fn leading_words(internal: &[u8]) -> u128 {
 /// The bits of [`leading_words`] that are of the first `bytes` bytes.
 #[inline]
 pub(crate) fn first_bytes(bytes: usize) -> u128 {
-    if bytes < LEADING_BYTES { !(u128::MAX >> (8 * bytes)) } else { u128::MAX }
+    // To look it up takes two loads; to shift two words by a number that is not known, and choose, ten instructions.
+    FIRST_BYTES[bytes.min(LEADING_BYTES)]
 }
+
+static FIRST_BYTES: [u128; LEADING_BYTES + 1] = {
+    let mut bits = [u128::MAX; LEADING_BYTES + 1];
+    let mut bytes = 0;
+    while bytes < LEADING_BYTES {
+        bits[bytes] = !(u128::MAX >> (8 * bytes));
+        bytes += 1;
+    }
+    bits
+};
 
 /// What of an internal key is mostly enough to know, in registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
