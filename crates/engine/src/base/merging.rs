@@ -31,8 +31,11 @@ pub(crate) struct MergingIter<I> {
     heap: Vec<Runner>,
     /// The heap position, 1 or 2, of the child next to `heap[0]`, where known.
     nearest_below: Option<usize>,
-    /// Going backward: the head of the key that a step of the current child leads to, where somebody has asked.
-    coming: Option<KeyHead>,
+    /// Going backward: the head of the key that a step of the current child leads to, ..
+    coming: KeyHead,
+    /// .. if somebody has asked. Not an `Option`, whose tag would be as wide as the head: it would tell whether there is an
+    /// iterator at all, too, and who reads it in one piece just after it was written in two waits.
+    is_coming_known: bool,
     direction: Direction,
     /// Reused by turns for the key they turn at.
     pivot: Vec<u8>,
@@ -59,7 +62,8 @@ impl<I: InternalIterator> MergingIter<I> {
             heap: Vec::with_capacity(children.len()),
             children,
             nearest_below: None,
-            coming: None,
+            coming: KeyHead::default(),
+            is_coming_known: false,
             direction: Direction::Forward,
             pivot: Vec::new(),
         }
@@ -93,7 +97,7 @@ impl<I: InternalIterator> MergingIter<I> {
         let Some(top) = self.heap.first() else { return false };
         let Some(before) = self.children[top.child].key_before() else { return false };
         let before = KeyHead::of(before, self.order.is_bytewise());
-        self.coming = Some(before);
+        (self.coming, self.is_coming_known) = (before, true);
         before.leading < top.head.leading && self.top_is_past_others()
     }
 
@@ -104,7 +108,7 @@ impl<I: InternalIterator> MergingIter<I> {
         mut place: impl FnMut(&mut I) -> Result<()>,
     ) -> Result<()> {
         self.heap.clear();
-        self.coming = None;
+        self.is_coming_known = false;
         self.direction = direction;
         for child in &mut self.children {
             place(child)?;
@@ -161,12 +165,12 @@ impl<I: InternalIterator> MergingIter<I> {
     fn step_backward(&mut self) -> Result<()> {
         let top = self.heap.first_mut().expect("callers check that the iterator is valid");
         let iter = &mut self.children[top.child];
-        let coming = self.coming.take();
+        let is_known = std::mem::take(&mut self.is_coming_known);
         let moved = iter.prev();
-        match coming {
-            Some(head) if moved.is_ok() => top.head = head,
-            _ if moved.is_ok() && iter.show_head(&mut top.head, self.order.is_bytewise()) => {}
-            _ => return self.drop_top(moved),
+        if is_known && moved.is_ok() {
+            top.head = self.coming;
+        } else if moved.is_err() || !iter.show_head(&mut top.head, self.order.is_bytewise()) {
+            return self.drop_top(moved);
         }
         if self.top_is_past_others() { Ok(()) } else { self.settle() }
     }
@@ -258,7 +262,7 @@ impl<I: InternalIterator> MergingIter<I> {
         self.pivot.clear();
         self.pivot.extend_from_slice(self.children[top].key());
         self.heap.clear(); // What an error leaves is invalid.
-        self.coming = None;
+        self.is_coming_known = false;
         self.direction = direction;
         for (index, iter) in self.children.iter_mut().enumerate() {
             if index == top {
