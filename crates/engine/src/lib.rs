@@ -120,7 +120,8 @@ pub use db::care::verify::{
 };
 pub use db::handle::Db;
 pub use db::options::{Background, Level0Limits, Options, ReadOptions, WriteOptions};
-pub use db::read::iterator::{DbIterator, Entries};
+pub use db::read::iterator::DbIterator;
+pub use db::read::iterator::entries::Entries;
 pub use db::read::snapshot::Snapshot;
 pub use db::shape::{LevelInfo, TableInfo};
 pub use env::Env;

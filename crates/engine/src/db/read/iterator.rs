@@ -6,17 +6,19 @@
 //! - I3: else `merged` stands before the current key's entries, and `saved` holds the answer: the newest
 //!   visible version is met last, so it has to be remembered.
 
+pub(crate) mod entries;
 mod passed;
 mod sources;
 
 use std::sync::Arc;
 
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{InternalKey, KeyHead, SeekKey, SeqNo, ValueKind, seqno_of, user_key};
 use crate::base::merging::MergingIter;
 use crate::db::core::Core;
 use crate::db::options::ReadOptions;
+use crate::db::read::iterator::entries::Entries;
 use crate::db::read::iterator::passed::Passed;
 use crate::db::read::iterator::sources::sources;
 use crate::db::read::sampling::Sampler;
@@ -259,7 +261,7 @@ impl DbIterator {
         if !self.valid {
             self.seek_to_first()?;
         }
-        Ok(Entries { iter: self, failed: None })
+        Ok(Entries::of(self))
     }
 
     /// After an error the iterator stands nowhere.
@@ -387,28 +389,5 @@ fn leap(merged: &mut MergingIter<Source>, seqno: SeqNo) -> Result<()> {
     match target.as_bytes() == key {
         true => merged.next(),
         false => merged.seek(target.as_bytes()),
-    }
-}
-
-/// Owned pairs, forwards; see [`DbIterator::entries`]. After an error there are no more.
-pub struct Entries {
-    iter: DbIterator,
-    failed: Option<Error>,
-}
-
-impl Iterator for Entries {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if let Some(error) = self.failed.take() {
-            return Some(Err(error));
-        }
-        if !self.iter.valid() {
-            return None;
-        }
-        let pair = (self.iter.key().to_vec(), self.iter.value().to_vec());
-        // The pair was read well; what failed is the way to the one after it.
-        self.failed = self.iter.next().err();
-        Some(Ok(pair))
     }
 }
