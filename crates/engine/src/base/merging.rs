@@ -94,6 +94,7 @@ impl<I: InternalIterator> MergingIter<I> {
     /// The same, where heads tell it. In bytewise orders they mostly do.
     #[inline(always)]
     pub(crate) fn is_last_by_heads(&mut self) -> bool {
+        debug_assert!(self.direction == Direction::Backward || self.heap.is_empty());
         let Some(top) = self.heap.first() else { return false };
         let Some(before) = self.children[top.child].key_before() else { return false };
         let before = KeyHead::of(before, self.order.is_bytewise());

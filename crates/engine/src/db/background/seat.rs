@@ -22,7 +22,7 @@ const LOAN_MIN: Duration = Duration::from_micros(300);
 /// So long before its time is over a lane gives the processor back: it looks at the clock every 32 entries.
 const RETURN_EARLY: Duration = Duration::from_micros(50);
 /// A writer of large batches that sleeps for a third of the time leaves its processor to the lanes that it waits for:
-/// shorter waits are worth nothing to it. Of small ones one in thirty waits at most, and the longest wait counts.
+/// shorter waits are worth nothing to it. Of small ones few wait, and the longest wait counts.
 const SLEPT_SHARE_MAX: f64 = 0.3;
 const BATCH_LARGE: u64 = 512;
 /// Over which that is taken.
