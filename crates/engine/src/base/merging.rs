@@ -176,6 +176,26 @@ impl<I: InternalIterator> MergingIter<I> {
         if self.top_is_past_others() { Ok(()) } else { self.settle() }
     }
 
+    /// Lets the current child go on, in the direction of travel, over entries that are nearer than those of all others.
+    /// `go_on` is told the leading words of the nearest one of these, and returns whether the child has moved.
+    /// Never in custom orders, which have none.
+    pub(crate) fn run_on(&mut self, go_on: impl FnOnce(&mut I, Option<u128>) -> bool) -> bool {
+        if !self.order.is_bytewise() {
+            return false;
+        }
+        self.nearest_below = self.nearest_below.or_else(|| self.nearer_child_of(0));
+        let others = self.nearest_below.map(|below| self.heap[below].head.leading);
+        let Some(top) = self.heap.first_mut() else { return false };
+        let iter = &mut self.children[top.child];
+        let has_moved = go_on(iter, others);
+        if has_moved {
+            self.is_coming_known = false;
+            let is_on_entry = iter.show_head(&mut top.head, true);
+            debug_assert!(is_on_entry);
+        }
+        has_moved
+    }
+
     /// Going backward: true if the heads tell that no other child has an entry of the current user key, or one that is
     /// nearer. In custom orders, which have no leading words, they tell it only where there is no other child.
     #[inline(always)]

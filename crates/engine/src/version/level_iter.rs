@@ -8,7 +8,7 @@ use crate::base::error::{Error, Result};
 use crate::base::iter::InternalIterator;
 use crate::base::key::KeyHead;
 use crate::base::slot::{Area, Slot};
-use crate::format::table::{ScanOptions, TableIter};
+use crate::format::table::{Answers, ScanOptions, Stride, TableIter};
 use crate::memtable::MemTableIter;
 use crate::store::table_cache::TableCache;
 use crate::version::Tables;
@@ -222,6 +222,30 @@ impl Source {
             }
         }
         Ok(())
+    }
+}
+
+/// A table goes on over many entries at once.
+impl Source {
+    /// As [`TableIter::run_forward`]. Memtables and runs of tables go entry by entry.
+    #[inline]
+    pub(crate) fn run_forward(&mut self, stride: &mut Stride, answers: &Answers) -> bool {
+        self.table().is_some_and(|table| table.run_forward(stride, answers))
+    }
+
+    /// As [`TableIter::run_backward`].
+    #[inline]
+    pub(crate) fn run_backward(&mut self, stride: &mut Stride, answers: &Answers) -> bool {
+        self.table().is_some_and(|table| table.run_backward(stride, answers))
+    }
+
+    #[inline]
+    fn table(&mut self) -> Option<&mut TableIter> {
+        match self {
+            Source::Table(table) => Some(table),
+            Source::Level(level) => level.current.as_mut(),
+            Source::MemTable(_) | Source::Run(_) => None,
+        }
     }
 }
 

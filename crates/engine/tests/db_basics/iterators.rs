@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
-use siltstone::{Comparator, DbIterator};
+use siltstone::{Comparator, DbIterator, ReadOptions};
 
 use crate::support::{Dice, World, contents, put_all, scan};
 
@@ -252,33 +253,104 @@ fn random_walks_agree_with_a_map() {
         let mut at: Option<String> = None;
         for _ in 0..20 {
             let movement = if at.is_none() { 2 + dice.roll(3) } else { dice.roll(5) };
-            match movement {
-                0 => {
-                    iter.next().unwrap();
-                    let from = at.take().unwrap();
-                    at =
-                        model.range(from.clone()..).find(|(k, _)| **k != from).map(|e| e.0.clone());
-                }
-                1 => {
-                    iter.prev().unwrap();
-                    at = model.range(..at.take().unwrap()).next_back().map(|e| e.0.clone());
-                }
-                2 => {
-                    let target = format!("{:02}", dice.roll(62));
-                    iter.seek(&target).unwrap();
-                    at = model.range(target..).next().map(|e| e.0.clone());
-                }
-                3 => {
-                    iter.seek_to_first().unwrap();
-                    at = model.keys().next().cloned();
-                }
-                _ => {
-                    iter.seek_to_last().unwrap();
-                    at = model.keys().next_back().cloned();
-                }
-            }
+            let target = format!("{:02}", dice.roll(62));
+            at = movement_in_both(movement, &target, &mut iter, (&model, at));
             let expected = at.as_ref().map(|key| format!("{key}->{}", model[key]));
             assert_eq!(status(&iter), expected.unwrap_or("(invalid)".to_owned()));
+        }
+    }
+}
+
+/// Moves an iterator, and finds where it then has to stand, in a map whose key `at` it stood on.
+fn movement_in_both(
+    movement: u64,
+    target: &str,
+    iter: &mut DbIterator,
+    (model, at): (&BTreeMap<String, String>, Option<String>),
+) -> Option<String> {
+    match movement {
+        0 => {
+            iter.next().unwrap();
+            let behind = (Bound::Excluded(at.unwrap()), Bound::Unbounded);
+            model.range(behind).next().map(|entry| entry.0.clone())
+        }
+        1 => {
+            iter.prev().unwrap();
+            model.range(..at.unwrap()).next_back().map(|entry| entry.0.clone())
+        }
+        2 => {
+            iter.seek(target).unwrap();
+            model.range(target.to_owned()..).next().map(|entry| entry.0.clone())
+        }
+        3 => {
+            iter.seek_to_first().unwrap();
+            model.keys().next().cloned()
+        }
+        _ => {
+            iter.seek_to_last().unwrap();
+            model.keys().next_back().cloned()
+        }
+    }
+}
+
+/// As scans are: many steps one way, then as many the other, over few versions and many, in one table and in several,
+/// with keys and values that are gone over in strides and such that are not.
+#[test]
+fn long_walks_agree_with_a_map() {
+    let mut dice = Dice::new(6_364_136_223_846_793_005);
+    for shape in 0..12 {
+        let world = World::new();
+        let db = world.open_with(|options| {
+            options.write_buffer_size = 16 << 10;
+            options.max_file_size = 16 << 10;
+            options.level1_bytes = 64 << 10;
+            options.block_restart_interval = [16, 1, 3, 40][shape % 4];
+        });
+        let mut model = BTreeMap::new();
+        let prefix =
+            ["", "tenant/7/", "a prefix that is longer than what a piece holds/"][shape % 3];
+        for round in 0..2_000 {
+            let key = format!("{prefix}{}", dice.roll(700));
+            if dice.roll(8) == 0 {
+                db.delete(&key).unwrap();
+                model.remove(&key);
+            } else {
+                let lens = if dice.roll(20) == 0 { 5 } else { 4 };
+                let bytes = [3, 100, 130, 300, 17_000][dice.roll(lens) as usize];
+                let value = format!("{round}").repeat(bytes)[..bytes].to_owned();
+                db.put(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+            if dice.roll(10) == 0 {
+                db.run_background_step().unwrap();
+            }
+        }
+        // What comes later it does not see.
+        let snapshot = Some(db.snapshot());
+        for number in (0..700).step_by(9) {
+            db.put(format!("{prefix}{number}"), "later").unwrap();
+        }
+        if shape >= 6 {
+            db.compact_range(None, None).unwrap();
+        }
+        let mut iter = db.iter_with(&ReadOptions { snapshot, ..Default::default() }).unwrap();
+        let mut at = None;
+        for _ in 0..300 {
+            let movement = if at.is_none() {
+                2 + dice.roll(3)
+            } else {
+                [0, 1, 0, 1, 0, 1, 2][dice.roll(7) as usize]
+            };
+            let steps = if movement < 2 { dice.roll(150) } else { 1 };
+            for _ in 0..steps {
+                let target = format!("{prefix}{}", dice.roll(700));
+                at = movement_in_both(movement, &target, &mut iter, (&model, at));
+                let expected = at.as_ref().map(|key| format!("{key}->{}", model[key]));
+                assert_eq!(status(&iter), expected.unwrap_or("(invalid)".to_owned()));
+                if at.is_none() {
+                    break;
+                }
+            }
         }
     }
 }

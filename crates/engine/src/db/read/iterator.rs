@@ -5,29 +5,32 @@
 //! - I2: going backward, too, where it is seen that the entry before is of another key.
 //! - I3: else `merged` stands before the current key's entries, and `saved` holds the answer: the newest
 //!   visible version is met last, so it has to be remembered.
+//! - I4: while `stride` has entries, the current one is among them, and `merged` stands on the last, having gone forward, or
+//!   on the first, having gone backward.
 
+mod ahead;
 pub(crate) mod entries;
 mod passed;
+mod search;
 mod sources;
 
 use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
-use crate::base::key::{InternalKey, KeyHead, SeekKey, SeqNo, ValueKind, seqno_of, user_key};
+use crate::base::key::{KeyHead, SeekKey, SeqNo, ValueKind, user_key};
 use crate::base::merging::MergingIter;
 use crate::db::core::Core;
 use crate::db::options::ReadOptions;
+use crate::db::read::iterator::ahead::Pace;
 use crate::db::read::iterator::entries::Entries;
 use crate::db::read::iterator::passed::Passed;
 use crate::db::read::iterator::sources::sources;
 use crate::db::read::sampling::Sampler;
 use crate::db::read::snapshot::Snapshot;
 use crate::db::super_version::SuperVersion;
+use crate::format::table::Stride;
 use crate::version::level_iter::Source;
-
-/// So many entries are stepped over; the rest of a key's entries is left by a seek, which costs about as much.
-const PASSED_OVER_MAX: u32 = 32;
 
 /// A position in the database's keys, as of one moment: it does not see later writes.
 ///
@@ -55,6 +58,7 @@ const PASSED_OVER_MAX: u32 = 32;
 /// # }
 /// ```
 pub struct DbIterator {
+    stride: Stride,
     merged: MergingIter<Source>,
     seqno: SeqNo,
     stand: Stand,
@@ -62,6 +66,7 @@ pub struct DbIterator {
     /// Going forward: the key before the current one, at least.
     passed: Passed,
     saved: Saved,
+    pace: Pace,
     core: Arc<Core>,
     pinned: Arc<SuperVersion>,
     /// Present if scans count for seek compaction.
@@ -107,12 +112,14 @@ impl DbIterator {
         let seqno = core.read_seqno(options);
         let sources = sources(core, &pinned, options)?;
         Ok(DbIterator {
+            stride: Stride::default(),
             merged: MergingIter::new(core.settings.order.clone(), sources),
             seqno,
             stand: Stand::Forward,
             valid: false,
             passed: Passed::default(),
             saved: Saved::default(),
+            pace: Pace::new(),
             core: Arc::clone(core),
             pinned,
             sampler: core.settings.seek_compaction.then(|| Sampler::new(core.next_seed())),
@@ -133,6 +140,9 @@ impl DbIterator {
     /// If the iterator is not [`valid`](Self::valid).
     #[inline]
     pub fn key(&self) -> &[u8] {
+        if let Some(key) = self.stride.key() {
+            return user_key(key);
+        }
         assert!(self.valid, "key() of an iterator that stands nowhere");
         match self.stand {
             Stand::Forward | Stand::Backward => user_key(self.merged.key()),
@@ -147,6 +157,9 @@ impl DbIterator {
     /// If the iterator is not [`valid`](Self::valid).
     #[inline]
     pub fn value(&self) -> &[u8] {
+        if let Some(value) = self.stride.value() {
+            return value;
+        }
         assert!(self.valid, "value() of an iterator that stands nowhere");
         match self.stand {
             Stand::Forward | Stand::Backward => self.merged.value(),
@@ -156,8 +169,7 @@ impl DbIterator {
 
     /// Moves to the first key, if there is one.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.moved(|iter| {
-            iter.core.note_scan(&iter.pinned);
+        self.sought(|iter| {
             iter.merged.seek_to_first()?;
             iter.find_forward(false)
         })
@@ -165,8 +177,7 @@ impl DbIterator {
 
     /// Moves to the last key, if there is one.
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.moved(|iter| {
-            iter.core.note_scan(&iter.pinned);
+        self.sought(|iter| {
             iter.merged.seek_to_last()?;
             iter.find_backward()
         })
@@ -175,8 +186,7 @@ impl DbIterator {
     /// Moves to the first key that is not less than `target`, if there is one.
     pub fn seek(&mut self, target: impl AsRef<[u8]>) -> Result<()> {
         let target = SeekKey::new(target.as_ref(), self.seqno);
-        self.moved(|iter| {
-            iter.core.note_scan(&iter.pinned);
+        self.sought(|iter| {
             iter.merged.seek(target.as_bytes())?;
             iter.find_forward(false)
         })
@@ -191,9 +201,25 @@ impl DbIterator {
         clippy::should_implement_trait,
         reason = "LevelDB's name; it moves and yields nothing"
     )]
+    #[inline]
     pub fn next(&mut self) -> Result<()> {
+        if self.stride.step() {
+            self.sample();
+            return Ok(());
+        }
+        self.next_of_merged()
+    }
+
+    #[inline(never)]
+    fn next_of_merged(&mut self) -> Result<()> {
         assert!(self.valid, "next() of an iterator that stands nowhere");
         self.valid = false;
+        self.leave_stride(Stand::Forward)?;
+        if self.run(Stand::Forward) {
+            self.valid = true;
+            self.sample();
+            return Ok(());
+        }
         if self.stand == Stand::Before {
             return self.moved(|iter| {
                 iter.turn_forward()?;
@@ -229,9 +255,25 @@ impl DbIterator {
     /// # Panics
     ///
     /// If the iterator is not [`valid`](Self::valid).
+    #[inline]
     pub fn prev(&mut self) -> Result<()> {
+        if self.stride.step_back() {
+            self.sample();
+            return Ok(());
+        }
+        self.prev_of_merged()
+    }
+
+    #[inline(never)]
+    fn prev_of_merged(&mut self) -> Result<()> {
         assert!(self.valid, "prev() of an iterator that stands nowhere");
         self.valid = false;
+        self.leave_stride(Stand::Backward)?;
+        if self.run(Stand::Backward) {
+            self.valid = true;
+            self.sample();
+            return Ok(());
+        }
         let stepped = match self.stand {
             Stand::Forward => self.turn_backward(),
             Stand::Backward => self.merged.prev(),
@@ -264,6 +306,14 @@ impl DbIterator {
         Ok(Entries::of(self))
     }
 
+    /// A movement that does not begin where the iterator stands.
+    fn sought(&mut self, movement: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.stride.release();
+        self.pace = Pace::new();
+        self.core.note_scan(&self.pinned);
+        self.moved(movement)
+    }
+
     /// After an error the iterator stands nowhere.
     #[inline]
     fn moved(&mut self, movement: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
@@ -290,104 +340,5 @@ impl DbIterator {
         if self.sampler.as_mut().is_some_and(|sampler| sampler.passes(bytes)) {
             self.core.sample_read(&self.pinned, self.key());
         }
-    }
-
-    /// From `merged`'s position on, finds the next key that is visible and not deleted. With `skip`,
-    /// entries of `passed` are passed over.
-    #[inline(never)]
-    fn find_forward(&mut self, mut skip: bool) -> Result<()> {
-        let order = &self.core.settings.order.user;
-        let mut passed_over = 0;
-        while let Some(head) = self.merged.head() {
-            let kind = head.kind().ok_or_else(|| self.merged.corrupted_key())?;
-            let user = || user_key(self.merged.key());
-            if head.seqno() <= self.seqno && !(skip && self.passed.covers(order, head, user)) {
-                if kind == ValueKind::Value {
-                    self.stand = Stand::Forward;
-                    self.valid = true;
-                    return Ok(());
-                }
-                self.passed.set(order, head, user);
-                skip = true;
-                passed_over = 0;
-            }
-            passed_over += 1;
-            if passed_over == PASSED_OVER_MAX {
-                leap(&mut self.merged, self.seqno)?;
-                passed_over = 0;
-            } else {
-                self.merged.next()?;
-            }
-        }
-        Ok(())
-    }
-
-    /// From `merged`'s position backwards, finds the next lower key that is visible and not deleted,
-    /// and remembers it (I3) unless it is the last one to look at (I2).
-    #[inline(never)]
-    fn find_backward(&mut self) -> Result<()> {
-        let DbIterator { merged, saved, core, .. } = self;
-        let order = &core.settings.order.user;
-        let mut found = None;
-        while let Some(head) = merged.head() {
-            let kind = head.kind().ok_or_else(|| merged.corrupted_key())?;
-            let user = || user_key(merged.key());
-            if found.is_some_and(|found| order.is_before((head, user), (found, || &saved.key))) {
-                break;
-            }
-            if head.seqno() <= self.seqno {
-                found = (kind == ValueKind::Value).then_some(head);
-                if found.is_some() {
-                    if merged.is_last_of_its_user_key() {
-                        self.stand = Stand::Backward;
-                        self.valid = true;
-                        return Ok(());
-                    }
-                    saved.set_key(user());
-                    saved.set_value(merged.value());
-                }
-            }
-            merged.prev()?;
-        }
-        self.stand = Stand::Before;
-        self.valid = found.is_some();
-        Ok(())
-    }
-
-    /// `merged` stands before the entries of `saved.key`, or nowhere: puts it onto the first entry
-    /// after what lies before them.
-    fn turn_forward(&mut self) -> Result<()> {
-        let order = &self.core.settings.order;
-        let current = InternalKey::seek_to(&self.saved.key, self.seqno);
-        let head = KeyHead::of(current.as_bytes(), order.is_bytewise());
-        self.passed.set(&order.user, head, || current.user());
-        if self.merged.valid() { self.merged.next() } else { self.merged.seek_to_first() }
-    }
-
-    /// `merged` stands on the current entry: moves it before all entries of its user key.
-    fn turn_backward(&mut self) -> Result<()> {
-        let order = &self.core.settings.order.user;
-        self.saved.set_key(user_key(self.merged.key()));
-        while self.merged.valid()
-            && order.compare(user_key(self.merged.key()), &self.saved.key).is_ge()
-        {
-            self.merged.prev()?;
-        }
-        Ok(())
-    }
-}
-
-/// Leaves a key's entries that a read as of `seqno` does not see: those newer than it or else, from one that is hidden by
-/// another, all that are left.
-#[cold]
-fn leap(merged: &mut MergingIter<Source>, seqno: SeqNo) -> Result<()> {
-    let key = merged.key();
-    let target = match seqno_of(key) > seqno {
-        true => InternalKey::seek_to(user_key(key), seqno),
-        false => InternalKey::new(user_key(key), SeqNo(0), ValueKind::Deletion),
-    };
-    match target.as_bytes() == key {
-        true => merged.next(),
-        false => merged.seek(target.as_bytes()),
     }
 }

@@ -150,6 +150,33 @@ impl Block {
         bytes.map_or(usize::MAX, |bytes| u32::from_le_bytes(*bytes) as usize)
     }
 
+    /// The restart point to parse from for entries before `until`; `None` if there are no such entries.
+    pub(super) fn last_restart_before(&self, until: usize) -> Option<usize> {
+        self.last_index_before(until).map(|index| self.restart(index))
+    }
+
+    /// The same for more than one entry, and so many bytes of them, if the block has them.
+    pub(super) fn restart_well_before(&self, until: usize, bytes: usize) -> Option<usize> {
+        let mut index = self.last_index_before(until)?.saturating_sub(1);
+        while index > 0 && until.saturating_sub(self.restart(index)) < bytes {
+            index -= 1;
+        }
+        Some(self.restart(index))
+    }
+
+    fn last_index_before(&self, until: usize) -> Option<usize> {
+        let (mut left, mut right) = (0, self.restarts);
+        while left < right {
+            let middle = left + (right - left) / 2;
+            if self.restart(middle) < until {
+                left = middle + 1;
+            } else {
+                right = middle;
+            }
+        }
+        left.checked_sub(1)
+    }
+
     /// The entry that starts at `at`; `None` unless a whole one does.
     #[inline(always)]
     pub(crate) fn entry_at(&self, at: usize) -> Option<Entry> {

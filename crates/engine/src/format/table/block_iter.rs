@@ -17,6 +17,7 @@ use crate::format::table::interval::Interval;
 use crate::format::table::key_buf::KeyBuf;
 use crate::format::table::matcher::Matcher;
 use crate::format::table::partial::PartialBlock;
+use crate::format::table::stride::{Answers, Stride};
 
 /// A length that takes a byte is less.
 const PLAIN_BYTES: u8 = 0x80;
@@ -196,7 +197,7 @@ impl BlockIter {
         self.invalidate();
         self.whole()?;
         let Some(block) = self.block.whole() else { return Ok(()) };
-        let Some(start) = last_restart_before(block, until) else { return Ok(()) };
+        let Some(start) = block.last_restart_before(until) else { return Ok(()) };
         let interval = self.interval.get_or_insert_default();
         if let Err(error) = interval.parse(block, start, until) {
             interval.clear();
@@ -213,6 +214,28 @@ impl BlockIter {
         let Some((at, value)) = interval.pop(&mut self.key) else { return false };
         self.stand_on(at, value);
         true
+    }
+
+    /// To the last of the entries behind this one that `stride` can take; false if there are none.
+    pub(super) fn run_forward(&mut self, stride: &mut Stride, answers: &Answers) -> bool {
+        debug_assert!(self.valid);
+        self.forget_interval();
+        let Held::Whole(block) = &self.block else { return false };
+        let filled = stride.fill_forward(block, self.value.end, &mut self.key, answers);
+        let Some((at, value)) = filled else { return false };
+        self.stand_on(at, value);
+        true
+    }
+
+    /// To the first of the entries before this one that `stride` can take. Returns how many they are.
+    pub(super) fn run_backward(&mut self, stride: &mut Stride, answers: &Answers) -> usize {
+        debug_assert!(self.valid);
+        let Held::Whole(block) = &self.block else { return 0 };
+        let filled = stride.fill_backward(block, self.at, &mut self.key, answers);
+        let Some((entries, at, value)) = filled else { return 0 };
+        self.forget_interval();
+        self.stand_on(at, value);
+        entries
     }
 
     #[cfg(test)]
@@ -347,22 +370,8 @@ impl InternalIterator for BlockIter {
 
 /// Asks for as much as a usual step goes on, as far ahead as its miss takes.
 #[inline(always)]
-fn hint_ahead(entry: &[u8]) {
+pub(super) fn hint_ahead(entry: &[u8]) {
     let ahead = entry.as_ptr().wrapping_add(HINTED_BYTES);
     prefetch(ahead);
     prefetch(ahead.wrapping_add(CACHE_LINE_BYTES));
-}
-
-/// The restart point to parse from for entries before `until`.
-fn last_restart_before(block: &Block, until: usize) -> Option<usize> {
-    let (mut left, mut right) = (0, block.restarts());
-    while left < right {
-        let middle = left + (right - left) / 2;
-        if block.restart(middle) < until {
-            left = middle + 1;
-        } else {
-            right = middle;
-        }
-    }
-    left.checked_sub(1).map(|index| block.restart(index))
 }

@@ -13,6 +13,7 @@ use crate::format::table::fetch::{Ahead, Readahead, SPAN_BYTES_MAX};
 use crate::format::table::partial::PartialBlock;
 use crate::format::table::reader::Table;
 use crate::format::table::spare;
+use crate::format::table::stride::{Answers, Stride};
 
 /// What the sources of a merge read ahead, together, ..
 const MERGE_BYTES: usize = 768 << 10;
@@ -236,6 +237,20 @@ impl TableIter {
     fn leave(&mut self, head: &mut KeyHead, is_bytewise: bool) -> Result<bool> {
         self.skip_forward()?;
         Ok(self.show_head(head, is_bytewise))
+    }
+
+    /// Goes on over what `stride` can take of the entries that are next, in this block; false if there are none.
+    #[inline]
+    pub(crate) fn run_forward(&mut self, stride: &mut Stride, answers: &Answers) -> bool {
+        self.entries.run_forward(stride, answers)
+    }
+
+    /// The same, going back.
+    #[inline]
+    pub(crate) fn run_backward(&mut self, stride: &mut Stride, answers: &Answers) -> bool {
+        let taken = self.entries.run_backward(stride, answers);
+        (0..taken).for_each(|_| self.coming.go_on());
+        taken > 0
     }
 
     /// From before a block's start to the last entry of a block before it that has one.

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 /// What is not longer is copied as a piece of this length.
-const PIECE_BYTES: usize = 32;
+pub(crate) const PIECE_BYTES: usize = 32;
 pub(crate) type Piece = [u8; PIECE_BYTES];
 
 /// Room for usual keys, and a piece behind them: so that most buffers never grow.
@@ -28,6 +28,12 @@ impl KeyBuf {
     #[inline]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    /// The key, and what is behind it, where it is not longer and there is so much room.
+    #[inline]
+    pub(crate) fn beginning<const BYTES: usize>(&self) -> Option<&[u8; BYTES]> {
+        self.bytes.first_chunk().filter(|_| self.len <= BYTES)
     }
 
     #[inline]

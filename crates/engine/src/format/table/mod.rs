@@ -46,6 +46,7 @@ pub(crate) mod reader;
 pub(crate) mod snappy;
 mod spare;
 pub(crate) mod stretches;
+mod stride;
 pub(crate) mod verify;
 
 #[cfg(test)]
@@ -55,6 +56,7 @@ pub(crate) use builder::{TableBuilder, TableSettings};
 pub(crate) use iter::{ScanOptions, TableIter};
 pub(crate) use late_filter::Limit;
 pub(crate) use reader::{GetOptions, ReadSettings, Table};
+pub(crate) use stride::{Answers, Stride};
 
 /// Bytes behind each block: the compression's id and the checksum.
 pub(crate) const TRAILER_BYTES: usize = 5;

@@ -1,0 +1,377 @@
+//! What a scan takes in one stride: entries of one block, parsed in one go, of which it is known that all are answers. A
+//! step from one to the next is an index that goes up or down; no source is asked, and no key is rebuilt.
+//!
+//! Only plain entries are gathered, those that a few fixed copies take apart: with lengths as keys and values mostly have
+//! them. Who meets another one goes over it by itself.
+//!
+//! **Invariants.**
+//! - I1: the entries follow each other, each a value that the scan sees, the newest one of its user key.
+//! - I2: no other source of the scan has a key between the first and the last, or one of theirs.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::base::key::{SeqNo, TAG_BYTES, ValueKind, leading_words, user_key};
+use crate::base::sync::thread_local;
+use crate::format::table::block::{Block, Entry};
+use crate::format::table::block_iter::hint_ahead;
+use crate::format::table::cache::CachedBlock;
+use crate::format::table::key_buf::{KeyBuf, PIECE_BYTES, Piece};
+
+/// A key is made of what it shares and what it does not: a piece each.
+const KEY_BYTES: usize = 2 * PIECE_BYTES;
+/// A header of three lengths, the last of which takes a byte or two.
+const HEADER_BYTES: Range<usize> = 3..5;
+/// What is looked at of an entry.
+const LOOK_BYTES: usize = HEADER_BYTES.end - 1 + PIECE_BYTES;
+/// A length that takes a byte is less.
+const ONE_BYTE: usize = 0x80;
+
+/// Going back, all from a restart point on is parsed, or nothing if that is more.
+const BACKWARD_ENTRIES_MAX: usize = 128;
+/// So many bytes it goes back for an entry that is asked for, at least.
+const USUAL_BYTES_MIN: usize = 32;
+
+thread_local! {
+    /// Of a stride that is gone, for one to come: scans are short, and to clear memory takes as long as to fill it.
+    static SPARE: Cell<Vec<Slot>> = const { Cell::new(Vec::new()) };
+}
+
+/// What a scan takes without looking at it, in the bytewise order.
+pub(crate) struct Answers {
+    /// What the scan sees.
+    pub(crate) seqno: SeqNo,
+    /// The leading words of the nearest key that another source has.
+    pub(crate) others: Option<u128>,
+    /// How many at most.
+    pub(crate) entries: usize,
+}
+
+/// On one of its entries, unless it has none.
+#[derive(Default)]
+pub(crate) struct Stride {
+    /// Of whose entries these are.
+    block: Option<Arc<CachedBlock>>,
+    /// The first one lies before the entries.
+    slots: Vec<Slot>,
+    /// Where in `slots` it stands; 0 if there are no entries.
+    at: usize,
+    /// Behind the last entry.
+    end: usize,
+}
+
+/// A parsed entry.
+#[derive(Clone)]
+struct Slot {
+    /// What is behind the key means nothing.
+    key: [u8; KEY_BYTES],
+    key_len: usize,
+    value: Range<usize>,
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Slot { key: [0; KEY_BYTES], key_len: 0, value: 0..0 }
+    }
+}
+
+impl Slot {
+    #[inline(always)]
+    fn key(&self) -> &[u8] {
+        self.key.get(..self.key_len).unwrap_or_default()
+    }
+
+    /// Becomes the entry that starts at `at`, behind another one; `None` if it is not plain.
+    #[inline(always)]
+    fn parse<'b>(
+        &mut self,
+        block: &'b Block,
+        at: usize,
+        before: &Slot,
+        beginning: &mut Beginning,
+    ) -> Option<Look<'b>> {
+        let look = Look::at(block, at).filter(|look| look.shared + TAG_BYTES <= before.key_len)?;
+        self.key[..PIECE_BYTES].copy_from_slice(beginning.shared_by(look.shared, before));
+        self.key[look.shared..look.shared + PIECE_BYTES].copy_from_slice(look.piece);
+        self.key_len = look.shared + look.suffix;
+        self.value = look.value.clone();
+        Some(look)
+    }
+
+    /// The same of any entry with a key that there is room for.
+    #[inline(never)]
+    fn parse_any(&mut self, block: &Block, at: usize, before: &Slot) -> Option<()> {
+        let Entry { shared, suffix, value } = block.entry_at(at)?;
+        self.key_len = shared + suffix.len();
+        self.key.get_mut(..shared)?.copy_from_slice(before.key().get(..shared)?);
+        self.key.get_mut(shared..self.key_len)?.copy_from_slice(block.slice(suffix));
+        self.value = value;
+        Some(())
+    }
+}
+
+/// A piece that begins as the key before does. Mostly it is of an older key: who reads one that has just been stored in two
+/// pieces waits until both have arrived.
+#[derive(Default)]
+struct Beginning {
+    piece: Piece,
+    bytes: usize,
+}
+
+impl Beginning {
+    /// Begins, too, as the next key does, which shares so many bytes with the one before.
+    #[inline(always)]
+    fn shared_by(&mut self, shared: usize, before: &Slot) -> &Piece {
+        if shared > self.bytes {
+            self.piece.copy_from_slice(&before.key[..PIECE_BYTES]);
+        }
+        self.bytes = shared;
+        &self.piece
+    }
+}
+
+/// An entry's header, and what its suffix lies in.
+struct Look<'b> {
+    shared: usize,
+    suffix: usize,
+    value: Range<usize>,
+    piece: &'b Piece,
+}
+
+impl<'b> Look<'b> {
+    /// At an entry that starts at `at`; `None` unless it is plain, and ends where the entries do, or before.
+    #[inline(always)]
+    fn at(block: &'b Block, at: usize) -> Option<Self> {
+        let look = block.from(at).first_chunk::<LOOK_BYTES>()?;
+        hint_ahead(look);
+        let [shared, suffix, value, more] = [0, 1, 2, 3].map(|byte| usize::from(look[byte]));
+        let (value, header) = match value < ONE_BYTE {
+            true => (value, HEADER_BYTES.start),
+            false if more < ONE_BYTE => {
+                (value - ONE_BYTE + more * ONE_BYTE, HEADER_BYTES.start + 1)
+            }
+            false => return None,
+        };
+        // A length of more bytes is too much.
+        if shared > PIECE_BYTES || !(TAG_BYTES + 1..=PIECE_BYTES).contains(&suffix) {
+            return None;
+        }
+        let value_at = at + header + suffix;
+        let value = value_at..value_at + value;
+        let piece = look.get(header..)?.first_chunk()?;
+        (value.end <= block.entries_end()).then_some(Look { shared, suffix, value, piece })
+    }
+
+    #[inline(always)]
+    fn is_answer(
+        &self,
+        before: &Slot,
+        slot: &Slot,
+        answers: &Answers,
+        is_nearer: impl Fn(u128, u128) -> bool,
+    ) -> bool {
+        let suffix = self.piece.get(..self.suffix).unwrap_or_default();
+        let tag = suffix.last_chunk().map_or(u64::MAX, |tag| u64::from_le_bytes(*tag));
+        tag as u8 == ValueKind::Value as u8
+            && SeqNo(tag >> 8) <= answers.seqno
+            && self.is_greater(before, slot)
+            && answers.others.is_none_or(|others| is_nearer(leading_words(slot.key()), others))
+    }
+
+    /// Whether its user key is greater than that of the entry before.
+    #[inline(always)]
+    fn is_greater(&self, before: &Slot, slot: &Slot) -> bool {
+        let differs_in_user_key = self.shared + TAG_BYTES < before.key_len;
+        (differs_in_user_key && self.piece[0] > before.key[self.shared])
+            || is_greater(slot.key(), before.key())
+    }
+}
+
+/// Where the first different bytes do not tell: at restart points, and among the versions of a key.
+#[inline(never)]
+fn is_greater(key: &[u8], before: &[u8]) -> bool {
+    user_key(key) > user_key(before)
+}
+
+impl Stride {
+    /// To the next entry; false, and nothing else, if it stands on the last.
+    #[inline(always)]
+    pub(crate) fn step(&mut self) -> bool {
+        let steps = self.at + 1 < self.end;
+        self.at += usize::from(steps);
+        steps
+    }
+
+    /// To the entry before; false, and nothing else, if it stands on the first.
+    #[inline(always)]
+    pub(crate) fn step_back(&mut self) -> bool {
+        let steps = self.at > 1;
+        self.at -= usize::from(steps);
+        steps
+    }
+
+    /// The internal key; `None` if there are no entries.
+    #[inline(always)]
+    pub(crate) fn key(&self) -> Option<&[u8]> {
+        self.current().map(Slot::key)
+    }
+
+    /// `None` if there are no entries.
+    #[inline(always)]
+    pub(crate) fn value(&self) -> Option<&[u8]> {
+        let block = self.block.as_ref()?;
+        self.current().map(|slot| block.block.slice(slot.value.clone()))
+    }
+
+    #[inline(always)]
+    fn current(&self) -> Option<&Slot> {
+        self.slots.get(self.at).filter(|_| self.at > 0)
+    }
+
+    /// Has no entries any more.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        (self.at, self.end) = (0, 0);
+    }
+
+    /// As [`clear`](Self::clear), and lets go of the block.
+    pub(crate) fn release(&mut self) {
+        self.clear();
+        self.block = None;
+    }
+
+    /// Takes the entries that start at `start`, behind one with the key `key`, and stands on the first. Returns where the
+    /// last one starts and its value lies, with its key in `key`; `None` if there are no answers there.
+    pub(super) fn fill_forward(
+        &mut self,
+        block: &Arc<CachedBlock>,
+        start: usize,
+        key: &mut KeyBuf,
+        answers: &Answers,
+    ) -> Option<(usize, Range<usize>)> {
+        self.make_room(answers.entries);
+        let first = self.slots.first_mut()?;
+        (first.key, first.key_len) = (*key.beginning()?, key.len());
+        first.value = start..start;
+        self.gather_forward(&block.block, start, answers);
+        let last = self.end.checked_sub(2)? + 1;
+        self.hold(block, 1);
+        self.stand_on(last, key)
+    }
+
+    /// Takes entries that lie before `until`, where one starts, and stands on the last. Returns how many they are, and of the first what
+    /// [`fill_forward`](Self::fill_forward) does of the last.
+    pub(super) fn fill_backward(
+        &mut self,
+        block: &Arc<CachedBlock>,
+        until: usize,
+        key: &mut KeyBuf,
+        answers: &Answers,
+    ) -> Option<(usize, usize, Range<usize>)> {
+        self.make_room(BACKWARD_ENTRIES_MAX);
+        let start = block.block.restart_well_before(until, answers.entries * USUAL_BYTES_MIN)?;
+        // Nothing is greater: of the first entry's user key one before it may be.
+        let greatest = Slot { key: [u8::MAX; KEY_BYTES], key_len: KEY_BYTES, value: start..start };
+        *self.slots.first_mut()? = greatest;
+        let gathered = self.gather_backward(&block.block, start..until, answers);
+        let last = self.end.checked_sub(2)? + 1;
+        if gathered.is_none() {
+            self.clear();
+            return None;
+        }
+        self.hold(block, last);
+        let (at, value) = self.stand_on(1, key)?;
+        Some((last, at, value))
+    }
+
+    /// Room for so many entries and for the one before.
+    #[inline]
+    fn make_room(&mut self, entries: usize) {
+        self.clear();
+        if self.slots.is_empty() {
+            self.slots = SPARE.try_with(Cell::take).unwrap_or_default();
+        }
+        if self.slots.len() <= entries {
+            self.slots.resize(entries + 1, Slot::default());
+        }
+    }
+
+    /// Parses from `at` on, up to what is no answer, and at the latest behind so many as are asked for.
+    #[inline(always)]
+    fn gather_forward(&mut self, block: &Block, mut at: usize, answers: &Answers) {
+        let mut beginning = Beginning::default();
+        let slots = self.slots.get_mut(..=answers.entries).unwrap_or_default();
+        self.end = 1;
+        while let Some([before, slot]) = slots.get_mut(self.end - 1..self.end + 1)
+            && let Some(look) = slot.parse(block, at, before, &mut beginning)
+            && look.is_answer(before, slot, answers, |key, others| key < others)
+        {
+            at = slot.value.end;
+            self.end += 1;
+        }
+    }
+
+    /// Parses what lies in `range`; what is no answer makes it begin anew behind that. `None` if the range is too long, or
+    /// does not end where an entry does.
+    #[inline(always)]
+    fn gather_backward(
+        &mut self,
+        block: &Block,
+        range: Range<usize>,
+        answers: &Answers,
+    ) -> Option<()> {
+        let mut beginning = Beginning::default();
+        let mut at = range.start;
+        self.end = 1;
+        while at < range.end {
+            let [before, slot] = self.slots.get_mut(self.end - 1..self.end + 1)? else {
+                return None;
+            };
+            let is_answer = match slot.parse(block, at, before, &mut beginning) {
+                Some(look) => look.is_answer(before, slot, answers, |key, others| key > others),
+                None => {
+                    beginning = Beginning::default();
+                    slot.parse_any(block, at, before)?;
+                    false
+                }
+            };
+            at = slot.value.end;
+            self.end += 1;
+            if !is_answer {
+                self.slots.swap(0, self.end - 1);
+                self.end = 1;
+            }
+        }
+        (at == range.end).then_some(())
+    }
+
+    /// Where the entry starts and its value lies, with its key in `key`.
+    #[inline]
+    fn stand_on(&self, index: usize, key: &mut KeyBuf) -> Option<(usize, Range<usize>)> {
+        let [before, slot] = self.slots.get(index - 1..index + 1)? else { return None };
+        key.clear();
+        key.rebuild(0, &slot.key, slot.key_len);
+        Some((before.value.end, slot.value.clone()))
+    }
+
+    #[inline]
+    fn hold(&mut self, block: &Arc<CachedBlock>, at: usize) {
+        self.at = at;
+        if !self.block.as_ref().is_some_and(|held| Arc::ptr_eq(held, block)) {
+            self.block = Some(Arc::clone(block));
+        }
+    }
+}
+
+impl Drop for Stride {
+    fn drop(&mut self) {
+        if !self.slots.is_empty() {
+            // A thread that is ending has no place for it any more.
+            let _ = SPARE.try_with(|spare| spare.set(std::mem::take(&mut self.slots)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
