@@ -51,6 +51,14 @@ impl Stream {
         Stream { at, until: at + bytes.len() }
     }
 
+    /// Goes on as another one that has only begun, which then has nothing left; if it has something.
+    #[inline]
+    pub(crate) fn take_over(&mut self, other: &mut Stream) {
+        if other.at < other.until {
+            *self = std::mem::take(other);
+        }
+    }
+
     /// Brings the next two lines near.
     #[inline(always)]
     pub(crate) fn go_on(&mut self) {

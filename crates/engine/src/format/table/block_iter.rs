@@ -227,15 +227,15 @@ impl BlockIter {
         true
     }
 
-    /// To the first of the entries before this one that `stride` can take. Returns how many they are.
-    pub(super) fn run_backward(&mut self, stride: &mut Stride, answers: &Answers) -> usize {
+    /// To the first of the entries before this one that `stride` can take; false if there are none.
+    pub(super) fn run_backward(&mut self, stride: &mut Stride, answers: &Answers) -> bool {
         debug_assert!(self.valid);
-        let Held::Whole(block) = &self.block else { return 0 };
+        let Held::Whole(block) = &self.block else { return false };
         let filled = stride.fill_backward(block, self.at, &mut self.key, answers);
-        let Some((entries, at, value)) = filled else { return 0 };
+        let Some((at, value)) = filled else { return false };
         self.forget_interval();
         self.stand_on(at, value);
-        entries
+        true
     }
 
     #[cfg(test)]

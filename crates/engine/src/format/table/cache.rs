@@ -195,19 +195,15 @@ impl Shelf {
         }
     }
 
-    /// Asks for the first entry of a block that is near, and for more of them if they are `usual` bytes long, which is much.
+    /// The bytes of a block that is near, to be brought near bit by bit. Asks for its first entry right now, and for more of
+    /// them if they are `usual` bytes long, which is much.
     #[inline]
-    pub(super) fn hint_entries(&self, place: usize, usual: usize) {
-        if let Some(Some(block)) = self.look(place).as_deref() {
-            block.block.hint_entries(0, usual);
-        }
-    }
-
-    /// The bytes of a block that is near, to be brought near bit by bit.
-    #[inline]
-    pub(super) fn stream(&self, place: usize) -> Stream {
+    pub(super) fn stream(&self, place: usize, usual: usize) -> Stream {
         match self.look(place).as_deref() {
-            Some(Some(block)) => block.block.stream(),
+            Some(Some(block)) => {
+                block.block.hint_entries(0, usual);
+                block.block.stream()
+            }
             _ => Stream::default(),
         }
     }

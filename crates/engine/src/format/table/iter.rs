@@ -64,7 +64,7 @@ pub(crate) struct TableIter {
     /// .. and whether something had to be read since.
     has_read: bool,
     entries: BlockIter,
-    /// Going back: the block that is next, if it is cached.
+    /// The block that is next, if it is cached, going back or in strides.
     coming: Stream,
 }
 
@@ -227,9 +227,10 @@ impl TableIter {
     /// Asks for what a scan meets next, if it is cached: for a block, and for the entries of the one that was asked for in the
     /// block before, which may be as long as the last one.
     #[inline]
-    fn hint_ahead(&self, usual: usize) {
-        self.table.shelf().hint_block(self.index + 2);
-        self.table.shelf().hint_entries(self.index + 1, usual);
+    fn hint_ahead(&mut self, usual: usize) {
+        let shelf = self.table.shelf();
+        shelf.hint_block(self.index + 2);
+        self.coming = shelf.stream(self.index + 1, usual);
     }
 
     /// The end of [`next_with_head`](InternalIterator::next_with_head) where the block has ended.
@@ -242,15 +243,21 @@ impl TableIter {
     /// Goes on over what `stride` can take of the entries that are next, in this block; false if there are none.
     #[inline]
     pub(crate) fn run_forward(&mut self, stride: &mut Stride, answers: &Answers) -> bool {
-        self.entries.run_forward(stride, answers)
+        let has_run = self.entries.run_forward(stride, answers);
+        if has_run {
+            stride.coming.take_over(&mut self.coming);
+        }
+        has_run
     }
 
     /// The same, going back.
     #[inline]
     pub(crate) fn run_backward(&mut self, stride: &mut Stride, answers: &Answers) -> bool {
-        let taken = self.entries.run_backward(stride, answers);
-        (0..taken).for_each(|_| self.coming.go_on());
-        taken > 0
+        let has_run = self.entries.run_backward(stride, answers);
+        if has_run {
+            stride.coming.take_over(&mut self.coming);
+        }
+        has_run
     }
 
     /// From before a block's start to the last entry of a block before it that has one.
@@ -265,7 +272,7 @@ impl TableIter {
             self.entries.seek_to_last().map_err(|error| self.placed(error))?;
             let shelf = self.table.shelf();
             shelf.hint_block(self.index.wrapping_sub(2));
-            self.coming = shelf.stream(self.index.wrapping_sub(1));
+            self.coming = shelf.stream(self.index.wrapping_sub(1), 0);
         }
         Ok(())
     }

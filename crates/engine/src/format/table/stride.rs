@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::key::{SeqNo, TAG_BYTES, ValueKind, leading_words, user_key};
+use crate::base::prefetch::Stream;
 use crate::base::sync::thread_local;
 use crate::format::table::block::{Block, Entry};
 use crate::format::table::block_iter::hint_ahead;
@@ -59,6 +60,8 @@ pub(crate) struct Stride {
     at: usize,
     /// Behind the last entry.
     end: usize,
+    /// What is brought near meanwhile.
+    pub(super) coming: Stream,
 }
 
 /// A parsed entry.
@@ -163,20 +166,26 @@ impl<'b> Look<'b> {
         (value.end <= block.entries_end()).then_some(Look { shared, suffix, value, piece })
     }
 
+    /// As far as its own block tells.
     #[inline(always)]
-    fn is_answer(
-        &self,
-        before: &Slot,
-        slot: &Slot,
-        answers: &Answers,
-        is_nearer: impl Fn(u128, u128) -> bool,
-    ) -> bool {
+    fn is_answer(&self, before: &Slot, slot: &Slot, answers: &Answers) -> bool {
         let suffix = self.piece.get(..self.suffix).unwrap_or_default();
         let tag = suffix.last_chunk().map_or(u64::MAX, |tag| u64::from_le_bytes(*tag));
         tag as u8 == ValueKind::Value as u8
             && SeqNo(tag >> 8) <= answers.seqno
             && self.is_greater(before, slot)
-            && answers.others.is_none_or(|others| is_nearer(leading_words(slot.key()), others))
+    }
+
+    /// Whether its leading words are less than these, as those of the entry before are, with whom the first `matched` bytes are the
+    /// same. Mostly what it shares tells: to read a key that has just been stored takes longer.
+    #[inline(always)]
+    fn lies_before(&self, others: u128, slot: &Slot, matched: &mut usize) -> bool {
+        if self.shared > *matched {
+            return true;
+        }
+        let leading = leading_words(slot.key());
+        *matched = (leading ^ others).leading_zeros() as usize / 8;
+        leading < others
     }
 
     /// Whether its user key is greater than that of the entry before.
@@ -199,6 +208,7 @@ impl Stride {
     #[inline(always)]
     pub(crate) fn step(&mut self) -> bool {
         let steps = self.at + 1 < self.end;
+        self.coming.go_on();
         self.at += usize::from(steps);
         steps
     }
@@ -207,6 +217,7 @@ impl Stride {
     #[inline(always)]
     pub(crate) fn step_back(&mut self) -> bool {
         let steps = self.at > 1;
+        self.coming.go_on();
         self.at -= usize::from(steps);
         steps
     }
@@ -260,7 +271,7 @@ impl Stride {
         self.stand_on(last, key)
     }
 
-    /// Takes entries that lie before `until`, where one starts, and stands on the last. Returns how many they are, and of the first what
+    /// Takes entries that lie before `until`, where one starts, and stands on the last. Returns of the first what
     /// [`fill_forward`](Self::fill_forward) does of the last.
     pub(super) fn fill_backward(
         &mut self,
@@ -268,7 +279,7 @@ impl Stride {
         until: usize,
         key: &mut KeyBuf,
         answers: &Answers,
-    ) -> Option<(usize, usize, Range<usize>)> {
+    ) -> Option<(usize, Range<usize>)> {
         self.make_room(BACKWARD_ENTRIES_MAX);
         let start = block.block.restart_well_before(until, answers.entries * USUAL_BYTES_MIN)?;
         // Nothing is greater: of the first entry's user key one before it may be.
@@ -281,8 +292,7 @@ impl Stride {
             return None;
         }
         self.hold(block, last);
-        let (at, value) = self.stand_on(1, key)?;
-        Some((last, at, value))
+        self.stand_on(1, key)
     }
 
     /// Room for so many entries and for the one before.
@@ -300,12 +310,13 @@ impl Stride {
     /// Parses from `at` on, up to what is no answer, and at the latest behind so many as are asked for.
     #[inline(always)]
     fn gather_forward(&mut self, block: &Block, mut at: usize, answers: &Answers) {
-        let mut beginning = Beginning::default();
+        let (mut beginning, mut matched) = (Beginning::default(), usize::MAX);
         let slots = self.slots.get_mut(..=answers.entries).unwrap_or_default();
         self.end = 1;
         while let Some([before, slot]) = slots.get_mut(self.end - 1..self.end + 1)
             && let Some(look) = slot.parse(block, at, before, &mut beginning)
-            && look.is_answer(before, slot, answers, |key, others| key < others)
+            && look.is_answer(before, slot, answers)
+            && answers.others.is_none_or(|others| look.lies_before(others, slot, &mut matched))
         {
             at = slot.value.end;
             self.end += 1;
@@ -329,7 +340,12 @@ impl Stride {
                 return None;
             };
             let is_answer = match slot.parse(block, at, before, &mut beginning) {
-                Some(look) => look.is_answer(before, slot, answers, |key, others| key > others),
+                Some(look) => {
+                    let lies_behind = |others| leading_words(slot.key()) > others;
+                    // So does what follows one that does.
+                    look.is_answer(before, slot, answers)
+                        && (self.end > 1 || answers.others.is_none_or(lies_behind))
+                }
                 None => {
                     beginning = Beginning::default();
                     slot.parse_any(block, at, before)?;
