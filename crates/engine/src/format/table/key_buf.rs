@@ -10,30 +10,43 @@ use std::ops::Range;
 pub(crate) const PIECE_BYTES: usize = 32;
 pub(crate) type Piece = [u8; PIECE_BYTES];
 
-/// Room for usual keys, and a piece behind them: so that most buffers never grow.
-const BUF_BYTES_MIN: usize = 96;
+/// Room for usual keys, and a piece behind them.
+const SHORT_BYTES: usize = 96;
 
-#[derive(Debug, Default)]
+/// A key of any length. A usual one lies in the buffer itself: iterators are made all the time.
+#[derive(Debug)]
 pub(crate) struct KeyBuf {
-    /// At least as long as the key.
-    bytes: Vec<u8>,
+    short: [u8; SHORT_BYTES],
+    /// Instead of that, if a key was longer.
+    long: Vec<u8>,
     len: usize,
 }
 
 impl KeyBuf {
     pub(crate) const fn new() -> Self {
-        KeyBuf { bytes: Vec::new(), len: 0 }
+        KeyBuf { short: [0; SHORT_BYTES], long: Vec::new(), len: 0 }
+    }
+
+    /// The key, and what is behind it.
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        if self.long.is_empty() { &self.short } else { &self.long }
+    }
+
+    #[inline(always)]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.long.is_empty() { &mut self.short } else { &mut self.long }
     }
 
     #[inline]
     pub(crate) fn as_bytes(&self) -> &[u8] {
-        self.bytes.get(..self.len).unwrap_or_default()
+        self.bytes().get(..self.len).unwrap_or_default()
     }
 
     /// The key, and what is behind it, where it is not longer and there is so much room.
     #[inline]
     pub(crate) fn beginning<const BYTES: usize>(&self) -> Option<&[u8; BYTES]> {
-        self.bytes.first_chunk().filter(|_| self.len <= BYTES)
+        self.bytes().first_chunk().filter(|_| self.len <= BYTES)
     }
 
     #[inline]
@@ -46,8 +59,9 @@ impl KeyBuf {
         self.len = 0;
     }
 
+    /// What it has allocated.
     pub(crate) fn memory(&self) -> usize {
-        self.bytes.capacity()
+        self.long.capacity()
     }
 
     /// Keeps the first `shared` bytes, which must be there, and puts behind them the first `suffix` bytes of `rest`,
@@ -64,8 +78,11 @@ impl KeyBuf {
     /// As [`rebuild`](Self::rebuild), of the first `suffix` bytes of a piece; false if there is no room for it.
     #[inline(always)]
     pub(crate) fn rebuild_of_piece(&mut self, shared: usize, piece: &Piece, suffix: usize) -> bool {
-        let room = self.bytes.get_mut(shared..).and_then(|to| to.first_chunk_mut::<PIECE_BYTES>());
-        let Some(to) = room.filter(|_| shared <= self.len && suffix <= PIECE_BYTES) else {
+        if shared > self.len || suffix > PIECE_BYTES {
+            return false;
+        }
+        let room = self.bytes_mut().get_mut(shared..);
+        let Some(to) = room.and_then(|to| to.first_chunk_mut::<PIECE_BYTES>()) else {
             return false;
         };
         *to = *piece;
@@ -75,11 +92,14 @@ impl KeyBuf {
 
     #[inline(never)]
     fn rebuild_in_any_length(&mut self, shared: usize, suffix: &[u8]) {
-        self.len = shared + suffix.len();
-        if self.bytes.len() < self.len {
-            self.bytes.resize((self.len + PIECE_BYTES).max(BUF_BYTES_MIN), 0);
+        let len = shared + suffix.len();
+        if self.bytes().len() < len {
+            let mut long = self.bytes().get(..shared).unwrap_or_default().to_vec();
+            long.resize(len + PIECE_BYTES, 0);
+            self.long = long;
         }
-        if let Some(to) = self.bytes.get_mut(shared..self.len) {
+        self.len = len;
+        if let Some(to) = self.bytes_mut().get_mut(shared..len) {
             to.copy_from_slice(suffix);
         }
     }
@@ -87,6 +107,12 @@ impl KeyBuf {
     pub(crate) fn set(&mut self, key: &[u8]) {
         self.clear();
         self.rebuild(0, key, key.len());
+    }
+}
+
+impl Default for KeyBuf {
+    fn default() -> Self {
+        KeyBuf::new()
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! **Concurrency.** Nothing changes after `open`; any number of threads may read.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -77,18 +77,20 @@ pub(crate) struct Table {
 
 thread_local! {
     /// Where `get` rebuilds keys, so that a hit allocates nothing.
-    static KEY: Cell<KeyBuf> = const { Cell::new(KeyBuf::new()) };
+    static KEY: RefCell<KeyBuf> = const { RefCell::new(KeyBuf::new()) };
 }
 
-/// Calls `read` with the thread's memory for a key.
+/// Calls `read` with the thread's memory for a key; within `read` a second call gets other memory.
 #[inline]
 fn with_key<R>(read: impl FnOnce(&mut KeyBuf) -> R) -> R {
-    let mut key = KEY.take();
-    let result = read(&mut key);
-    if key.memory() <= KEY_BYTES_KEPT {
-        KEY.set(key);
-    }
-    result
+    KEY.with(|key| {
+        let Ok(mut key) = key.try_borrow_mut() else { return read(&mut KeyBuf::new()) };
+        let result = read(&mut key);
+        if key.memory() > KEY_BYTES_KEPT {
+            *key = KeyBuf::new();
+        }
+        result
+    })
 }
 
 impl Table {
