@@ -4,7 +4,7 @@
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::base::comparator::InternalOrder;
 use crate::base::error::Result;
@@ -123,17 +123,25 @@ impl std::fmt::Debug for CachedBlock {
 /// empty.
 pub struct Shelf {
     id: u64,
-    places: Box<[SwapOption<CachedBlock>]>,
+    places: Box<[Place]>,
     /// A bit for each place, set while a block lies there. Few lines of memory, which are near where most tables are read a lot: a
     /// look at an empty place costs a miss and two locked instructions.
     filled: Box<[AtomicU64]>,
+}
+
+#[derive(Default)]
+struct Place {
+    block: SwapOption<CachedBlock>,
+    /// Where the block lies that was put here last, as an address that nothing is read through: to ask for it, without the two
+    /// locked instructions of a look.
+    near: AtomicUsize,
 }
 
 impl Shelf {
     pub(crate) fn new(id: u64, places: usize) -> Self {
         Shelf {
             id,
-            places: std::iter::repeat_with(SwapOption::default).take(places).collect(),
+            places: std::iter::repeat_with(Place::default).take(places).collect(),
             filled: std::iter::repeat_with(AtomicU64::default).take(places.div_ceil(64)).collect(),
         }
     }
@@ -166,7 +174,11 @@ impl Shelf {
     #[inline]
     fn filled_place(&self, place: usize) -> Option<&SwapOption<CachedBlock>> {
         let (bits, bit) = self.bit(place)?;
-        if bits.load(Relaxed) & bit == 0 { None } else { self.places.get(place) }
+        if bits.load(Relaxed) & bit == 0 {
+            None
+        } else {
+            self.places.get(place).map(|place| &place.block)
+        }
     }
 
     #[inline]
@@ -182,7 +194,7 @@ impl Shelf {
         let filled = bits.load(Relaxed) & all;
         if filled != 0 {
             let start = self.places.as_ptr().wrapping_add(places.start);
-            prefetch_span(start.cast(), places.len() * size_of::<SwapOption<CachedBlock>>());
+            prefetch_span(start.cast(), places.len() * size_of::<Place>());
         }
         filled == all
     }
@@ -190,8 +202,12 @@ impl Shelf {
     /// Asks for a block, without its bytes.
     #[inline]
     pub(super) fn hint_block(&self, place: usize) {
-        if let Some(Some(block)) = self.look(place).as_deref() {
-            bring_near(block);
+        if let Some(place) = self.places.get(place) {
+            let at = place.near.load(Relaxed);
+            prefetch_span(
+                std::ptr::without_provenance(at),
+                COUNTS_BYTES + size_of::<CachedBlock>(),
+            );
         }
     }
 
@@ -215,7 +231,9 @@ impl Shelf {
 
     /// Puts a block at a place that exists; returns what was there. For caches alone.
     pub fn put(&self, place: usize, block: Arc<CachedBlock>) -> Option<Arc<CachedBlock>> {
-        let before = self.places.get(place)?.swap(Some(block));
+        let Place { block: held, near } = self.places.get(place)?;
+        near.store(counts_of(&block).addr(), Relaxed);
+        let before = held.swap(Some(block));
         if let Some((bits, bit)) = self.bit(place) {
             bits.fetch_or(bit, Relaxed);
         }
@@ -226,15 +244,20 @@ impl Shelf {
     pub fn take(&self, place: usize) -> Option<Arc<CachedBlock>> {
         let (bits, bit) = self.bit(place)?;
         bits.fetch_and(!bit, Relaxed);
-        self.places.get(place)?.swap(None)
+        self.places.get(place)?.block.swap(None)
     }
 }
 
 /// Asks for a block with its directory, without its bytes.
 #[inline]
 fn bring_near(block: &Arc<CachedBlock>) {
-    let start = Arc::as_ptr(block).cast::<u8>().wrapping_sub(COUNTS_BYTES);
-    prefetch_span(start, COUNTS_BYTES + size_of::<CachedBlock>());
+    prefetch_span(counts_of(block), COUNTS_BYTES + size_of::<CachedBlock>());
+}
+
+/// Where the block's references are counted.
+#[inline]
+fn counts_of(block: &Arc<CachedBlock>) -> *const u8 {
+    Arc::as_ptr(block).cast::<u8>().wrapping_sub(COUNTS_BYTES)
 }
 
 impl Drop for Shelf {
