@@ -308,8 +308,7 @@ impl DbIterator {
 
     /// A movement that does not begin where the iterator stands.
     fn sought(&mut self, movement: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        self.stride.release();
-        self.pace = Pace::new();
+        self.begin_scan();
         self.core.note_scan(&self.pinned);
         self.moved(movement)
     }
@@ -340,5 +339,11 @@ impl DbIterator {
         if self.sampler.as_mut().is_some_and(|sampler| sampler.passes(bytes)) {
             self.core.sample_read(&self.pinned, self.key());
         }
+    }
+}
+
+impl Drop for DbIterator {
+    fn drop(&mut self) {
+        self.end_scan();
     }
 }

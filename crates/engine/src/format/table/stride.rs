@@ -235,6 +235,13 @@ impl Stride {
         self.current().map(|slot| block.block.slice(slot.value.clone()))
     }
 
+    /// How many steps it has gone from where it was filled: from the first entry on, or from the last one back.
+    #[inline]
+    pub(crate) fn steps(&self, is_forward: bool) -> usize {
+        let gone = if is_forward { self.at } else { self.end - self.at };
+        gone.saturating_sub(1)
+    }
+
     #[inline(always)]
     fn current(&self) -> Option<&Slot> {
         self.slots.get(self.at).filter(|_| self.at > 0)
@@ -308,24 +315,25 @@ impl Stride {
     }
 
     /// Parses from `at` on, up to what is no answer, and at the latest behind so many as are asked for.
-    #[inline(always)]
+    #[inline(never)] // So that the loop has the registers to itself.
     fn gather_forward(&mut self, block: &Block, mut at: usize, answers: &Answers) {
         let (mut beginning, mut matched) = (Beginning::default(), usize::MAX);
         let slots = self.slots.get_mut(..=answers.entries).unwrap_or_default();
-        self.end = 1;
-        while let Some([before, slot]) = slots.get_mut(self.end - 1..self.end + 1)
+        let mut end = 1;
+        while let Some([before, slot]) = slots.get_mut(end - 1..end + 1)
             && let Some(look) = slot.parse(block, at, before, &mut beginning)
             && look.is_answer(before, slot, answers)
             && answers.others.is_none_or(|others| look.lies_before(others, slot, &mut matched))
         {
             at = slot.value.end;
-            self.end += 1;
+            end += 1;
         }
+        self.end = end;
     }
 
     /// Parses what lies in `range`; what is no answer makes it begin anew behind that. `None` if the range is too long, or
     /// does not end where an entry does.
-    #[inline(always)]
+    #[inline(never)]
     fn gather_backward(
         &mut self,
         block: &Block,
