@@ -4,7 +4,10 @@
 //! Keys are short. To copy a few bytes costs less than to ask how many they are, so short ones are copied as pieces
 //! of fixed size where there is room on both sides; what is behind a key means nothing.
 
+use std::cell::RefCell;
 use std::ops::Range;
+
+use crate::base::sync::thread_local;
 
 /// What is not longer is copied as a piece of this length.
 pub(crate) const PIECE_BYTES: usize = 32;
@@ -114,6 +117,27 @@ impl Default for KeyBuf {
     fn default() -> Self {
         KeyBuf::new()
     }
+}
+
+/// A thread keeps this much memory for its next key, and no more.
+const KEY_BYTES_KEPT: usize = 64 << 10;
+
+thread_local! {
+    /// Where `get` rebuilds keys, so that a hit allocates nothing.
+    static KEY: RefCell<KeyBuf> = const { RefCell::new(KeyBuf::new()) };
+}
+
+/// Calls `read` with the thread's memory for a key; within `read` a second call gets other memory.
+#[inline]
+pub(super) fn with_key<R>(read: impl FnOnce(&mut KeyBuf) -> R) -> R {
+    KEY.with(|key| {
+        let Ok(mut key) = key.try_borrow_mut() else { return read(&mut KeyBuf::new()) };
+        let result = read(&mut key);
+        if key.memory() > KEY_BYTES_KEPT {
+            *key = KeyBuf::new();
+        }
+        result
+    })
 }
 
 /// Keys one behind the other.

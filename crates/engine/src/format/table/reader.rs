@@ -3,7 +3,6 @@
 //!
 //! **Concurrency.** Nothing changes after `open`; any number of threads may read.
 
-use std::cell::RefCell;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use crate::format::table::handle::BlockHandle;
 use crate::format::table::heat::{Heat, Ring};
 use crate::format::table::index::Index;
 use crate::format::table::iter::{ScanOptions, TableIter};
-use crate::format::table::key_buf::KeyBuf;
+use crate::format::table::key_buf::with_key;
 use crate::format::table::late_filter::{LateFilter, Limit};
 use crate::format::table::matcher::Matcher;
 use crate::format::table::partial::PartialBlock;
@@ -30,9 +29,6 @@ use crate::format::table::peek::{self, Scratch};
 use crate::format::table::properties::TableProperties;
 use crate::format::table::reach::Reach;
 use crate::format::table::{compress, spare};
-
-/// A thread keeps this much memory for its next key, and no more.
-const KEY_BYTES_KEPT: usize = 64 << 10;
 
 /// What all tables of a database are read with.
 #[derive(Clone, Debug)]
@@ -73,24 +69,6 @@ pub(crate) struct Table {
     reach: Reach,
     properties: Option<TableProperties>,
     metaindex_offset: u64,
-}
-
-thread_local! {
-    /// Where `get` rebuilds keys, so that a hit allocates nothing.
-    static KEY: RefCell<KeyBuf> = const { RefCell::new(KeyBuf::new()) };
-}
-
-/// Calls `read` with the thread's memory for a key; within `read` a second call gets other memory.
-#[inline]
-fn with_key<R>(read: impl FnOnce(&mut KeyBuf) -> R) -> R {
-    KEY.with(|key| {
-        let Ok(mut key) = key.try_borrow_mut() else { return read(&mut KeyBuf::new()) };
-        let result = read(&mut key);
-        if key.memory() > KEY_BYTES_KEPT {
-            *key = KeyBuf::new();
-        }
-        result
-    })
 }
 
 impl Table {
