@@ -158,7 +158,7 @@ impl Shelf {
 
     /// The block at a place. Takes no lock.
     pub fn get(&self, place: usize) -> Option<Arc<CachedBlock>> {
-        self.filled_place(place)?.load_full_shown(bring_near)
+        self.filled_place(place)?.block.load_full_shown(bring_near)
     }
 
     /// As [`get`](Self::get), for a short look: counts no reference. `None` as well if no block lies there.
@@ -167,18 +167,14 @@ impl Shelf {
         &self,
         place: usize,
     ) -> Option<impl Deref<Target = Option<Arc<CachedBlock>>> + use<>> {
-        Some(self.filled_place(place)?.load())
+        Some(self.filled_place(place)?.block.load())
     }
 
     /// A place where a block was a moment ago.
     #[inline]
-    fn filled_place(&self, place: usize) -> Option<&SwapOption<CachedBlock>> {
+    fn filled_place(&self, place: usize) -> Option<&Place> {
         let (bits, bit) = self.bit(place)?;
-        if bits.load(Relaxed) & bit == 0 {
-            None
-        } else {
-            self.places.get(place).map(|place| &place.block)
-        }
+        if bits.load(Relaxed) & bit == 0 { None } else { self.places.get(place) }
     }
 
     #[inline]
@@ -199,15 +195,12 @@ impl Shelf {
         filled == all
     }
 
-    /// Asks for a block, without its bytes.
+    /// Asks for a block, without its bytes, if it lies at this place. An address where nothing is takes longer to ask for.
     #[inline]
     pub(super) fn hint_block(&self, place: usize) {
-        if let Some(place) = self.places.get(place) {
-            let at = place.near.load(Relaxed);
-            prefetch_span(
-                std::ptr::without_provenance(at),
-                COUNTS_BYTES + size_of::<CachedBlock>(),
-            );
+        if let Some(place) = self.filled_place(place) {
+            let at = std::ptr::without_provenance(place.near.load(Relaxed));
+            prefetch_span(at, COUNTS_BYTES + size_of::<CachedBlock>());
         }
     }
 
