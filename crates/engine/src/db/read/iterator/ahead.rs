@@ -8,8 +8,10 @@ use crate::base::sync::thread_local;
 use crate::db::read::iterator::{DbIterator, Stand};
 use crate::format::table::Answers;
 
-/// Steps one by one where scans are not expected to go on for longer.
+/// Steps one by one where scans are not expected to go on for longer, ..
 const SINGLE_STEPS: u16 = 4;
+/// .. and where the last one that tried could not take several entries at once: most of its blocks are not in the cache, perhaps.
+const SINGLE_STEPS_IN_VAIN: u16 = 16;
 /// As many entries a scan takes at once when it is seen to go on, ..
 const ENTRIES_MIN: u16 = 8;
 /// .. or so many, from its first step on, if the last ones were as long, ..
@@ -20,8 +22,16 @@ const ENTRIES_MAX: u16 = 64;
 const FAILURES_MAX: u8 = 5;
 
 thread_local! {
-    /// How many steps the last two scans of this thread took: what comes next is mostly no shorter than both.
-    static LAST_SCANS: Cell<[u16; 2]> = const { Cell::new([0; 2]) };
+    static LAST_SCANS: Cell<LastScans> = const { Cell::new(LastScans { steps: [0; 2], in_vain: false }) };
+}
+
+/// What a thread remembers of its scans.
+#[derive(Clone, Copy, Default)]
+struct LastScans {
+    /// How many the last two took: what comes next is mostly no shorter than both.
+    steps: [u16; 2],
+    /// Whether the last one that tried to took no several entries at once.
+    in_vain: bool,
 }
 
 /// How many entries a scan takes at once, and when it tries to.
@@ -33,25 +43,35 @@ pub(super) struct Pace {
     failures: u8,
     /// Steps before the stride that it is in.
     steps: u16,
+    has_succeeded: bool,
 }
 
 impl Pace {
     /// Of a scan that begins.
     pub(super) fn new() -> Self {
-        let [last, before] = LAST_SCANS.try_with(Cell::get).unwrap_or_default();
+        let LastScans { steps: [last, before], in_vain } =
+            LAST_SCANS.try_with(Cell::get).unwrap_or_default();
         let expected = last.min(before).min(ENTRIES_EXPECTED_MAX);
         let (entries, singles) = match expected > SINGLE_STEPS {
+            _ if in_vain => (ENTRIES_MIN, SINGLE_STEPS_IN_VAIN),
             true => (expected, 0),
             false => (ENTRIES_MIN, SINGLE_STEPS),
         };
-        Pace { entries, singles, failures: 0, steps: 0 }
+        Pace { entries, singles, failures: 0, steps: 0, has_succeeded: false }
     }
 
     /// The scan has ended.
     fn note(&self) {
         if self.steps > 0 {
             // A thread that is ending has no place for it any more.
-            let _ = LAST_SCANS.try_with(|scans| scans.set([self.steps, scans.get()[0]]));
+            let _ = LAST_SCANS.try_with(|scans| {
+                let LastScans { steps: [last, _], in_vain } = scans.get();
+                let fails = self.failures > 1 || in_vain; // One is the end of a block.
+                scans.set(LastScans {
+                    steps: [self.steps, last],
+                    in_vain: fails && !self.has_succeeded,
+                });
+            });
         }
     }
 
@@ -74,6 +94,7 @@ impl Pace {
     fn succeeded(&mut self) {
         self.entries = (2 * self.entries).min(ENTRIES_MAX);
         self.failures = 0;
+        self.has_succeeded = true;
     }
 
     /// One failure is the end of a block. Where sources mesh, or keys have versions, there are many.
@@ -170,6 +191,27 @@ mod tests {
         scan(u16::MAX);
         scan(1_000);
         assert_eq!(begun(), (0, usize::from(ENTRIES_EXPECTED_MAX)));
+    }
+
+    #[test]
+    fn who_could_not_take_several_entries_tries_later_until_it_can() {
+        scan(10);
+        scan(10);
+        let mut pace = Pace { steps: 10, ..Pace::new() };
+        pace.failed();
+        pace.note();
+        assert_eq!(begun(), (0, 10), "a block's end is one failure");
+        pace.failed();
+        pace.note();
+        let in_vain = (usize::from(SINGLE_STEPS_IN_VAIN), usize::from(ENTRIES_MIN));
+        assert_eq!(begun(), in_vain);
+        scan(10);
+        assert_eq!(begun(), in_vain, "that one did not try");
+        let mut pace = Pace { steps: 10, ..Pace::new() };
+        pace.failed();
+        pace.succeeded();
+        pace.note();
+        assert_eq!(begun(), (0, 10));
     }
 
     #[test]
