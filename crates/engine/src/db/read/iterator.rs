@@ -216,8 +216,6 @@ impl DbIterator {
         self.valid = false;
         self.leave_stride(Stand::Forward)?;
         if self.run(Stand::Forward) {
-            self.valid = true;
-            self.sample();
             return Ok(());
         }
         if self.stand == Stand::Before {
@@ -270,8 +268,6 @@ impl DbIterator {
         self.valid = false;
         self.leave_stride(Stand::Backward)?;
         if self.run(Stand::Backward) {
-            self.valid = true;
-            self.sample();
             return Ok(());
         }
         let stepped = match self.stand {

@@ -45,7 +45,7 @@ pub(crate) struct Answers {
     pub(crate) seqno: SeqNo,
     /// The leading words of the nearest key that another source has.
     pub(crate) others: Option<u128>,
-    /// How many at most.
+    /// How many: at the most, going forward; backward, it goes back as far as so many may reach.
     pub(crate) entries: usize,
 }
 

@@ -105,7 +105,7 @@ impl Pace {
 }
 
 impl DbIterator {
-    /// Steps on by filling the stride; false if it cannot be, and nothing has happened.
+    /// Steps on by filling the stride; false if it cannot be: then the iterator stands where it did.
     #[inline]
     pub(super) fn run(&mut self, way: Stand) -> bool {
         if self.stand != way {
@@ -124,9 +124,12 @@ impl DbIterator {
                 Stand::Backward | Stand::Before => source.run_backward(stride, &answers),
             }
         });
-        match has_run {
-            true => self.pace.succeeded(),
-            false => self.pace.failed(),
+        if has_run {
+            self.pace.succeeded();
+            self.valid = true;
+            self.sample();
+        } else {
+            self.pace.failed();
         }
         has_run
     }
