@@ -21,7 +21,7 @@ const USES_MAX: u8 = 4;
 const COUNTS_BYTES: usize = 2 * size_of::<usize>();
 /// What keeping a block takes besides: those counts, what the allocator has in front of it and of its bytes, its place on the
 /// shelf and its turn in the cache's line.
-pub(crate) const KEEPING_BYTES: usize = 96;
+pub(crate) const KEEPING_BYTES: usize = 104;
 
 /// A block as caches hold it: verified, uncompressed, its content never changing.
 pub struct CachedBlock {
