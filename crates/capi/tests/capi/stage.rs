@@ -83,8 +83,14 @@ impl Scratch {
 
     /// A command that runs `program` on a folder of its own.
     pub(crate) fn command(&self, program: &Path) -> Command {
+        self.command_under(None, program)
+    }
+
+    /// The same, run by another program, if so.
+    pub(crate) fn command_under(&self, runner: Option<&str>, program: &Path) -> Command {
         let data = self.folder("data");
-        let mut command = Command::new(program);
+        let mut command = Command::new(runner.map_or(program, Path::new));
+        command.args(runner.map(|_| program));
         command.env("TEST_TMPDIR", &data).arg(data);
         command
     }
