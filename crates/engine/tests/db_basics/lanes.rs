@@ -1,7 +1,7 @@
 //! Where lanes run while somebody writes, as they tell an environment that listens.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use siltstone::{Db, Env, Lane, Options, Place, Result, Threads};
@@ -85,11 +85,14 @@ fn open(options: Options) -> (Db, Arc<Listening>) {
     (Db::open("db", options).unwrap(), threads)
 }
 
+/// Fewer than there are between two looks of the writers' leader for readers.
+const PUTS_PER_CHECK: usize = 50;
+
 /// Writes so many bytes at a stretch, or until it is enough.
 fn write(db: &Db, bytes: usize, is_enough: impl Fn() -> bool) {
     for n in 0..bytes / 200 {
         db.put(format!("{:016}", n * 7919 % 10_007), [n as u8; 184]).unwrap();
-        if n % 1000 == 0 && is_enough() {
+        if n % PUTS_PER_CHECK == 0 && is_enough() {
             return;
         }
     }
@@ -130,14 +133,24 @@ fn lanes_go_behind_readers_beside_a_writer() {
             [("flush", 7), ("compact-0", 12), ("compact-1", 12)].iter().all(is_behind)
         };
         let (expects, is_over) = (lanes_make_way && reads, AtomicBool::new(false));
+        let gets = AtomicU64::new(0);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
+            let reader = scope.spawn(|| {
                 while reads && !is_over.load(Relaxed) {
                     db.get("absent").unwrap();
+                    gets.fetch_add(1, Relaxed);
                 }
             });
+            // Where all have one processor a reader would come by too seldom.
+            let waits_for_get = || {
+                let before = gets.load(Relaxed);
+                while gets.load(Relaxed) == before && !reader.is_finished() {
+                    std::thread::yield_now();
+                }
+                are_behind()
+            };
             let bytes = if expects { 1 << 30 } else { 16 << 20 };
-            write(&db, bytes, are_behind);
+            write(&db, bytes, waits_for_get);
             is_over.store(true, Relaxed);
         });
         db.close().unwrap();
