@@ -302,7 +302,7 @@ impl InternalIterator for TableIter {
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
-        let index = self.table.index().find(target);
+        let index = self.table.seek(target);
         self.begin(index);
         self.load(index, Way::Forward)?;
         self.table.shelf().hint_block(index + 1);

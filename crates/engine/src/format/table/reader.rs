@@ -168,6 +168,16 @@ impl Table {
         }
     }
 
+    /// The block where a scan from `target` on begins. Asks meanwhile for the places that are likely, and for where in the file
+    /// they are, which scans keep account of.
+    #[inline]
+    pub(super) fn seek(&self, target: &[u8]) -> usize {
+        self.index.find_after(target, |blocks| {
+            self.shelf.hint_filled(blocks.clone());
+            self.index.hint_handles(blocks);
+        })
+    }
+
     fn search<R>(
         &self,
         cached: &CachedBlock,
