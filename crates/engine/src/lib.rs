@@ -131,6 +131,7 @@ pub use env::site::Site;
 pub use env::threads::{Lane, Place, Threads};
 pub use format::batch::{BatchOp, WriteBatch};
 pub use format::filename::FileNumber;
+pub use format::table::bytes::BlockBytes;
 pub use format::table::cache::{Cache, CachedBlock, Shelf};
 pub use format::table::compress::Compression;
 pub use format::table::filter::{BloomFilter, FilterPolicy};

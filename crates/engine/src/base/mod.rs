@@ -8,6 +8,7 @@ pub(crate) mod escape;
 pub(crate) mod event;
 pub(crate) mod fences;
 pub(crate) mod hash;
+pub(crate) mod huge;
 pub(crate) mod iter;
 pub(crate) mod key;
 pub(crate) mod merging;

@@ -112,6 +112,8 @@ pub(crate) enum Rank {
     InfoLog = 45,
     /// Lists and maps that call nothing while held.
     Leaf = 50,
+    /// What memory is taken from, and given back to wherever something is dropped.
+    Memory = 60,
 }
 
 pub(crate) struct Mutex<T> {

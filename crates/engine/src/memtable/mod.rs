@@ -8,7 +8,6 @@
 //! which its own seqno hides from it.
 
 mod arena;
-mod huge;
 mod pool;
 mod skiplist;
 mod window;

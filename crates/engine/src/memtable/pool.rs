@@ -11,10 +11,10 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::base::huge::{self, HUGE_BYTES};
 use crate::base::sync::atomic::AtomicBool;
 use crate::base::sync::lockless::{AtomicUsize, Ordering::Relaxed};
 use crate::base::sync::{Mutex, Rank};
-use crate::memtable::huge::{self, HUGE_BYTES};
 use crate::memtable::skiplist::buckets::Heads;
 
 /// Enough for nodes of pointers and integers.

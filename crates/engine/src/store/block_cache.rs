@@ -30,7 +30,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 use crate::base::hash::mix;
+use crate::base::huge::heap::HugeHeap;
 use crate::base::sync::{Guard, Mutex, Rank};
+use crate::format::table::bytes::BlockBytes;
 use crate::format::table::cache::{Cache, CachedBlock, Shelf};
 
 /// Shards are no smaller than this, so that blocks with large values fit in, ..
@@ -46,6 +48,9 @@ const SPARE_SHARE: usize = 2;
 /// .. and no more than this. It was blocks before, and gets and flushes take it first for those to come; beside scans, which take
 /// none, so much may lie idle above the capacity.
 const SPARE_BYTES_MAX: usize = 4 << 20;
+/// From this capacity on blocks lie in huge pages. The processor finds the small pages of less memory without a search, mostly, and
+/// to copy a block there takes as long as a few gets from the cache.
+const HUGE_CAPACITY_MIN: usize = 32 << 20;
 /// So many blocks in use may pass before one goes all the same: a lock is held meanwhile.
 const REPRIEVES_MAX: usize = 32;
 
@@ -62,6 +67,8 @@ pub struct BlockCache {
     /// To all databases, what is more than a share of the capacity included.
     lent: AtomicU64,
     spares: Spares,
+    /// Present if the cache is large.
+    heap: Option<Arc<HugeHeap>>,
 }
 
 impl BlockCache {
@@ -78,6 +85,7 @@ impl BlockCache {
             last_id: AtomicU64::new(0),
             lent: AtomicU64::new(0),
             spares: Spares::new((capacity_bytes / SPARE_SHARE).min(SPARE_BYTES_MAX)),
+            heap: (capacity_bytes >= HUGE_CAPACITY_MIN).then(|| HugeHeap::new(capacity_bytes)),
         }
     }
 
@@ -114,6 +122,13 @@ impl Cache for BlockCache {
         let hash = hash_of(shelf, place);
         let shard = self.shard(hash);
         shard.is_some_and(|shard| !shard.is_full.load(Relaxed) || self.misses.note(hash))
+    }
+
+    fn place(&self, bytes: BlockBytes) -> BlockBytes {
+        match &self.heap {
+            Some(heap) => bytes.moved_to(heap),
+            None => bytes,
+        }
     }
 
     fn clear(&self, shelf: &Shelf) {
@@ -307,6 +322,9 @@ impl Spares {
 
     fn give(&self, block: Arc<CachedBlock>) {
         let Some(buffer) = CachedBlock::into_memory(block) else { return };
+        if buffer.capacity() == 0 {
+            return;
+        }
         let mut spare = self.buffers.lock();
         if spare.bytes + buffer.capacity() <= self.bytes_max {
             spare.bytes += buffer.capacity();

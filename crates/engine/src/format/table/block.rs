@@ -21,6 +21,7 @@ use crate::base::comparator::InternalOrder;
 use crate::base::error::{Error, Result};
 use crate::base::key::{TAG_BYTES, split};
 use crate::base::prefetch::{CACHE_LINE_BYTES, Stream, prefetch};
+use crate::format::table::bytes::BlockBytes;
 use crate::format::table::key_buf::KeyBuf;
 use crate::format::table::matcher::{Matcher, Side};
 use crate::format::table::spare;
@@ -32,7 +33,7 @@ const FAR_BYTES: usize = 4 * CACHE_LINE_BYTES;
 const HINTED_ENTRIES: usize = 4;
 
 pub(crate) struct Block {
-    bytes: Vec<u8>,
+    bytes: BlockBytes,
     entries_end: usize,
     restarts: usize,
 }
@@ -72,7 +73,8 @@ impl Entry {
 
 impl Block {
     /// Takes the bytes of a block, without trailer, uncompressed.
-    pub(crate) fn new(bytes: Vec<u8>) -> Result<Self> {
+    pub(crate) fn new(bytes: impl Into<BlockBytes>) -> Result<Self> {
+        let bytes = bytes.into();
         let bad = || Error::corruption("bad block contents");
         let (rest, count) = bytes.split_last_chunk::<RESTART_BYTES>().ok_or_else(bad)?;
         let restarts = usize::try_from(u32::from_le_bytes(*count)).map_err(|_| bad())?;
@@ -85,12 +87,12 @@ impl Block {
 
     /// The memory it holds.
     pub(crate) fn memory(&self) -> usize {
-        self.bytes.capacity()
+        self.bytes.memory()
     }
 
-    /// Gives the memory back for another block.
+    /// Gives the memory back for another block, if it is a vector.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
-        std::mem::take(&mut self.bytes)
+        std::mem::take(&mut self.bytes).into_vector()
     }
 
     pub(crate) fn entries_end(&self) -> usize {
@@ -372,7 +374,7 @@ pub(crate) fn key_at_start(beginning: &[u8]) -> Option<&[u8]> {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        spare::give(std::mem::take(&mut self.bytes));
+        spare::give(std::mem::take(&mut self.bytes).into_vector());
     }
 }
 

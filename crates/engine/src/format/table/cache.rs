@@ -11,6 +11,7 @@ use crate::base::error::Result;
 use crate::base::prefetch::{Stream, prefetch_span};
 use crate::base::sync::{OnceLock, SwapOption};
 use crate::format::table::block::{Block, Entry};
+use crate::format::table::bytes::BlockBytes;
 use crate::format::table::directory::Directory;
 use crate::format::table::key_buf::KeyBuf;
 
@@ -61,7 +62,7 @@ impl CachedBlock {
         self.note.load(Relaxed)
     }
 
-    /// The block's memory, if nobody else has the block.
+    /// The block's memory, if nobody else has the block and it is a vector.
     pub(crate) fn into_memory(block: Arc<Self>) -> Option<Vec<u8>> {
         Arc::into_inner(block).map(|block| block.block.into_bytes())
     }
@@ -284,6 +285,11 @@ pub trait Cache: Send + Sync {
     /// read for this once.
     fn admits(&self, _shelf: &Shelf, _place: usize) -> bool {
         true
+    }
+
+    /// Where the bytes of a block that is about to be kept shall lie. Default: where they are.
+    fn place(&self, bytes: BlockBytes) -> BlockBytes {
+        bytes
     }
 
     /// A table is closed: takes all its blocks from their places.

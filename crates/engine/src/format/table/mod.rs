@@ -19,6 +19,7 @@ pub(crate) mod block;
 pub(crate) mod block_builder;
 pub(crate) mod block_iter;
 pub(crate) mod builder;
+pub(crate) mod bytes;
 pub(crate) mod cache;
 pub(crate) mod compress;
 mod directory;

@@ -12,6 +12,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key::user_key;
 use crate::env::fs::{Access, RandomAccessFile};
 use crate::format::table::block::{Block, set_key};
+use crate::format::table::bytes::BlockBytes;
 use crate::format::table::cache::{Cache, CachedBlock, Shelf};
 use crate::format::table::fetch::{self, Verify};
 use crate::format::table::filter::{Filter, FilterKey};
@@ -293,7 +294,8 @@ impl Table {
         bytes: Vec<u8>,
         fill_cache: bool,
     ) -> Result<Arc<CachedBlock>> {
-        let block = Block::new(if fill_cache { spare::fit(bytes) } else { bytes })
+        let bytes = BlockBytes::from(bytes);
+        let block = Block::new(if fill_cache { self.cache.place(bytes).fit() } else { bytes })
             .and_then(|block| self.check_place(index, &block).map(|()| block))
             .map_err(|error| self.in_block(error, index))?;
         let cached = Arc::new(CachedBlock::new(block));

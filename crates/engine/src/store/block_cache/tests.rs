@@ -243,6 +243,32 @@ fn memory_of_closed_tables_is_for_blocks_to_come() {
     assert_eq!(cache.spare().capacity(), 0, "who prunes wants memory back");
 }
 
+/// However they go, their memory comes back.
+#[cfg(not(any(miri, loom)))]
+#[test]
+fn blocks_of_a_large_cache_lie_in_huge_pages() {
+    let (cache, shelf) = cache_and_shelf(HUGE_CAPACITY_MIN, 12_000);
+    let heap = cache.heap.clone().unwrap();
+    let content = |place: usize| vec![place as u8; 3000 + place % 1000];
+    for place in 0..shelf.places() {
+        let bytes = [&content(place)[..], &[0; 4]].concat();
+        let block = Block::new(cache.place(bytes.into())).unwrap();
+        cache.keep(&shelf, place, Arc::new(CachedBlock::new(block)));
+    }
+    let held: Vec<_> =
+        (0..shelf.places()).filter_map(|place| Some((place, shelf.get(place)?))).collect();
+    assert!((7000..shelf.places()).contains(&held.len()), "{}", held.len());
+    let blocks: usize = held.iter().map(|(_, block)| block.block.memory()).sum();
+    assert!(blocks <= HUGE_CAPACITY_MIN && heap.taken_bytes() == blocks);
+    cache.clear(&shelf);
+    for (place, block) in held {
+        assert_eq!(block.block.slice(0..3000 + place % 1000), content(place));
+    }
+    assert_eq!((heap.taken_bytes(), cache.spare().capacity()), (0, 0));
+    let small = cache_and_shelf(HUGE_CAPACITY_MIN - 1, 1).0;
+    assert!(small.heap.is_none() && small.place(vec![1; 10].into())[..] == [1; 10]);
+}
+
 #[test]
 fn ids_are_never_repeated() {
     let cache = BlockCache::new(CAPACITY);

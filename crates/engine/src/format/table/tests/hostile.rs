@@ -144,7 +144,7 @@ fn verify_tells_bad_restart_points_behind_sound_checksums() {
 #[test]
 fn a_block_without_entries_has_one_restart_point_or_nothing() {
     let is_sound = |words: &[u32]| {
-        let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         Block::new(bytes).unwrap().check().is_ok()
     };
     assert!(is_sound(&[0]) && is_sound(&[0, 1]));

@@ -1,4 +1,4 @@
-//! Huge pages for large memtables, each in a map of its own.
+//! Huge pages, each in a map of its own: for large memtables, and for [heaps](heap).
 //!
 //! A writer must not wait for who makes them, on another thread, and to make one takes a millisecond or more. What a writer
 //! needs now and then is the process's map of memory: for a page of the log, for a larger heap. Whoever has it may wait for
@@ -9,12 +9,14 @@
 
 #![expect(unsafe_code, reason = "memory maps")]
 
+pub(crate) mod heap;
+
 use std::ptr::{self, NonNull};
 
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 /// The size of a huge page where there are such, and the alignment of what is mapped.
-pub(super) const HUGE_BYTES: usize = 2 << 20;
+pub(crate) const HUGE_BYTES: usize = 2 << 20;
 /// On either side, so that the system does not make one range of this and of what lies beside it. No system has larger pages.
 const GAP_BYTES: usize = 64 << 10;
 /// Of the same range as the memory, in front of it. Only one page of it is used.
@@ -24,7 +26,7 @@ const BEFORE_BYTES: usize = GAP_BYTES + FRONT_BYTES;
 const MAPPED_BYTES: usize = BEFORE_BYTES + 2 * HUGE_BYTES + GAP_BYTES;
 
 /// Fresh memory, all zeros and without pages, or `None` if the system has none to give. Only [`unmap`] gives it back.
-pub(super) fn map() -> Option<NonNull<u8>> {
+pub(crate) fn map() -> Option<NonNull<u8>> {
     let start = reserve()?;
     let access = MprotectFlags::READ | MprotectFlags::WRITE;
     // SAFETY: the memory and what lies in front of it were just reserved, and nobody else knows them.
@@ -42,7 +44,7 @@ pub(super) fn map() -> Option<NonNull<u8>> {
 
 /// # Safety
 /// `start` came from [`map`], and nobody uses the memory any more.
-pub(super) unsafe fn unmap(start: NonNull<u8>) {
+pub(crate) unsafe fn unmap(start: NonNull<u8>) {
     let bytes = BEFORE_BYTES + HUGE_BYTES + GAP_BYTES;
     // SAFETY: all of it was reserved together, and the caller promises the rest.
     let _ = unsafe { munmap(start.sub(BEFORE_BYTES).as_ptr().cast(), bytes) };
