@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::base::huge::heap::{HugeHeap, Piece};
 use crate::format::table::spare;
 
-/// A block's bytes, uncompressed. What caches keep of a block lies where they [want](super::cache::Cache::place) it to.
+/// A block's bytes, uncompressed: in a vector, or where a [cache](crate::Cache::place) has put them.
 #[derive(Default)]
 pub struct BlockBytes(Piece);
 

@@ -287,7 +287,8 @@ pub trait Cache: Send + Sync {
         true
     }
 
-    /// Where the bytes of a block that is about to be kept shall lie. Default: where they are.
+    /// Moves the bytes of a block that is about to be kept to where the cache has its blocks lie: a large
+    /// [`BlockCache`](crate::BlockCache) has them in huge pages. Who stands in front of one hands this on. Default: they stay.
     fn place(&self, bytes: BlockBytes) -> BlockBytes {
         bytes
     }
