@@ -14,7 +14,8 @@
 //! are about to go.
 //!
 //! **Memory.** What blocks of closed tables had goes to blocks to come, whichever thread reads them: the allocator gives each
-//! thread memory of its own, and what one frees another cannot have.
+//! thread memory of its own, and what one frees another cannot have. A large cache has a heap of huge pages for its blocks, and no
+//! need of that.
 //!
 //! **Invariants.** What lies at a place is changed with its shard's lock held, and by nobody else. The note of a block
 //! at its place is what the shard's weight has of it.
@@ -48,8 +49,8 @@ const SPARE_SHARE: usize = 2;
 /// .. and no more than this. It was blocks before, and gets and flushes take it first for those to come; beside scans, which take
 /// none, so much may lie idle above the capacity.
 const SPARE_BYTES_MAX: usize = 4 << 20;
-/// From this capacity on blocks lie in huge pages. The processor finds the small pages of less memory without a search, mostly, and
-/// to copy a block there takes as long as a few gets from the cache.
+/// From this capacity on blocks lie in huge pages. Of less memory the processor mostly knows the small pages, and there would be few
+/// maps to share out: from 8 MiB on gets were 1.02 times as fast.
 const HUGE_CAPACITY_MIN: usize = 32 << 20;
 /// So many blocks in use may pass before one goes all the same: a lock is held meanwhile.
 const REPRIEVES_MAX: usize = 32;
