@@ -269,6 +269,40 @@ fn blocks_of_a_large_cache_lie_in_huge_pages() {
     assert!(small.heap.is_none() && small.place(vec![1; 10].into())[..] == [1; 10]);
 }
 
+/// Through tables, as users have it.
+#[cfg(not(any(miri, loom)))]
+#[test]
+fn a_database_reads_what_lies_in_huge_pages() {
+    let cache = Arc::new(BlockCache::new(HUGE_CAPACITY_MIN));
+    let heap = cache.heap.clone().unwrap();
+    let options = crate::Options {
+        create_if_missing: true,
+        env: crate::Env::memory(),
+        block_cache: Some(cache),
+        ..Default::default()
+    };
+    let db = crate::Db::open("db", options).unwrap();
+    let entry = |n: u32| (format!("{:08}", n * 7919 % 20_011), vec![n as u8; 50 + n as usize % 90]);
+    for (key, value) in (0..20_000).map(entry) {
+        db.put(key, value).unwrap();
+    }
+    db.flush().unwrap();
+    for (key, value) in (0..20_000).chain(0..20_000).map(entry) {
+        assert_eq!(db.get(key).unwrap(), Some(value));
+    }
+    assert!(heap.taken_bytes() > 1 << 20, "{}", heap.taken_bytes());
+    let mut iter = db.iter().unwrap();
+    iter.seek_to_first().unwrap();
+    let mut all: Vec<_> = (0..20_000).map(entry).collect();
+    all.sort();
+    for (key, value) in &all {
+        assert_eq!((iter.key(), iter.value()), (key.as_bytes(), &value[..]));
+        iter.next().unwrap();
+    }
+    drop((iter, db));
+    assert_eq!(heap.taken_bytes(), 0);
+}
+
 #[test]
 fn ids_are_never_repeated() {
     let cache = BlockCache::new(CAPACITY);
