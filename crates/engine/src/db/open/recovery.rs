@@ -228,7 +228,7 @@ pub(crate) fn assemble(
         view: View::new(state.super_version()),
         snapshots: SnapshotList::new(),
         queue: None,
-        turns: Turns::default(),
+        turns: Turns::new(settings.write_buffer_bytes),
         spare: Spare::default(),
         manifest: Mutex::new(Rank::Manifest, None),
         state: Mutex::new(Rank::State, state),

@@ -18,6 +18,9 @@ const MEETS: i32 = 8;
 const TOGETHER: Duration = Duration::from_micros(60);
 /// .. are worth a sleep, that the other may have its caches warm for most of it.
 const TURN: Duration = Duration::from_millis(1);
+/// Of memtables of so many bytes a cache has the greater part to fetch anew, for half a millisecond.
+const MEMTABLE_LARGE: usize = 16 << 20;
+const TURN_LARGE: Duration = Duration::from_millis(4);
 /// Who has slept meets others so often more before it sleeps again.
 const PATIENCE: i32 = 16;
 
@@ -32,13 +35,18 @@ thread_local! {
     static MET: Cell<Met> = const { Cell::new(Met { times: 0, since: Duration::ZERO }) };
 }
 
-#[derive(Default)]
 pub(crate) struct Turns {
+    length: Duration,
     /// One sleeps. If all did, nobody would write.
     is_one_away: AtomicBool,
 }
 
 impl Turns {
+    pub(crate) fn new(memtable_bytes: usize) -> Self {
+        let length = if memtable_bytes < MEMTABLE_LARGE { TURN } else { TURN_LARGE };
+        Turns { length, is_one_away: AtomicBool::new(false) }
+    }
+
     /// The thread's write, without a sync, was committed by another one.
     #[inline]
     pub(crate) fn met(&self, clock: &dyn Clock) {
@@ -65,7 +73,7 @@ impl Turns {
         if now.saturating_sub(begun) > TOGETHER || self.is_one_away.swap(true, Relaxed) {
             return;
         }
-        clock.sleep(TURN);
+        clock.sleep(self.length);
         self.is_one_away.store(false, Relaxed);
         MET.with(|met| met.set(Met { times: -PATIENCE, since: now }));
     }
@@ -109,16 +117,18 @@ mod tests {
         turns.make_way(clock);
     }
 
-    /// How often a thread of its own sleeps that meets others so often, so far from each other.
-    fn sleeps(times: i32, apart: Duration) -> usize {
+    /// How long a thread of its own sleeps each time that meets others so often, so far from each other.
+    fn lengths(memtable_bytes: usize, times: i32, apart: Duration) -> Vec<Duration> {
         let clock =
             Scripted { now: Mutex::default(), sleeps: Mutex::default(), meanwhile: &|_| {} };
         std::thread::scope(|scope| {
-            scope.spawn(|| meet(&Turns::default(), &clock, times, apart));
+            scope.spawn(|| meet(&Turns::new(memtable_bytes), &clock, times, apart));
         });
-        let sleeps = clock.sleeps.into_inner().unwrap();
-        assert!(sleeps.iter().all(|time| *time == TURN));
-        sleeps.len()
+        clock.sleeps.into_inner().unwrap()
+    }
+
+    fn sleeps(times: i32, apart: Duration) -> usize {
+        lengths(0, times, apart).len()
     }
 
     const SOON: Duration = Duration::from_micros(1);
@@ -127,6 +137,15 @@ mod tests {
     fn who_meets_others_all_the_time_sleeps_for_a_turn() {
         assert_eq!(sleeps(MEETS, SOON), 0);
         assert_eq!(sleeps(MEETS + 1, SOON), 1);
+    }
+
+    #[test]
+    fn turns_are_longer_where_caches_take_longer_to_warm() {
+        for (memtable_bytes, turn) in
+            [(4 << 20, TURN), (MEMTABLE_LARGE - 1, TURN), (MEMTABLE_LARGE, TURN_LARGE)]
+        {
+            assert_eq!(lengths(memtable_bytes, MEETS + 1, SOON), [turn]);
+        }
     }
 
     #[test]
@@ -142,7 +161,7 @@ mod tests {
 
     #[test]
     fn not_all_sleep_at_the_same_time() {
-        let turns = Turns::default();
+        let turns = Turns::new(0);
         let other = |clock: &Scripted<'_>| {
             std::thread::scope(|scope| {
                 scope.spawn(|| meet(&turns, clock, 100 * MEETS, SOON));
