@@ -3,7 +3,7 @@
 use super::*;
 use crate::base::comparator::{InternalOrder, UserOrder};
 use crate::base::iter::InternalIterator;
-use crate::base::key::InternalKey;
+use crate::base::key::{InternalKey, ValueKind};
 use crate::format::table::block_builder::BlockBuilder;
 use crate::format::table::block_iter::BlockIter;
 use crate::version::testing::Random;
