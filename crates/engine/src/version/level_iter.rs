@@ -41,7 +41,7 @@ impl LevelIter {
             self.position = position;
             if let Some(meta) = self.tables.get(position) {
                 let table = meta.open(&self.cache)?;
-                self.current = Some(table.iter(self.options));
+                self.current = Some(TableIter::new(table, self.options));
             }
         }
         Ok(self.current.as_mut())
@@ -218,7 +218,7 @@ impl Source {
         } else {
             for meta in tables.iter() {
                 let table = meta.open(cache)?;
-                sources.push(Source::Table(table.iter(scan)));
+                sources.push(Source::Table(TableIter::new(table, scan)));
             }
         }
         Ok(())

@@ -160,7 +160,7 @@ impl RunIter {
         if self.current.is_none() || before != Some(piece.table.number) {
             self.current = None;
             let table = piece.table.open(&self.cache)?;
-            self.current = Some(table.iter(self.options));
+            self.current = Some(TableIter::new(table, self.options));
         }
         self.position = position;
         if let Some(iter) = &mut self.current {
