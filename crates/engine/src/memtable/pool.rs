@@ -30,8 +30,6 @@ const USED_BYTES_HUGE: usize = 8 << 20;
 const USED_BYTES_SPARES: usize = USED_BYTES_HUGE / 4;
 /// So many huge chunks are kept ready for a writer: it takes one in the time that another is made in.
 const SPARES: usize = 2;
-/// What a system's pages are at least.
-const PAGE_BYTES: usize = 4 << 10;
 
 /// The size of the chunk after one of `bytes`, in an arena that has handed out `used`.
 pub(super) fn chunk_after(bytes: usize, used: usize) -> usize {
@@ -103,10 +101,8 @@ impl Pool {
     pub(crate) fn stock_up(&self) {
         while self.huge_chunks() < SPARES {
             let Some(huge) = Piece::huge() else { return };
-            for at in (0..HUGE_BYTES).step_by(PAGE_BYTES) {
-                // SAFETY: within the piece, which is nobody else's.
-                unsafe { huge.start.add(at).write(0) };
-            }
+            // SAFETY: it was just mapped, and is nobody else's.
+            unsafe { huge::make_pages(huge.start) };
             self.keep(&mut self.chunks.lock(), huge);
         }
     }

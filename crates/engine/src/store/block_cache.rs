@@ -132,6 +132,16 @@ impl Cache for BlockCache {
         }
     }
 
+    fn runs_low(&self) -> bool {
+        self.heap.as_ref().is_some_and(|heap| heap.runs_low())
+    }
+
+    fn stock_up(&self) {
+        if let Some(heap) = &self.heap {
+            heap.stock_up();
+        }
+    }
+
     fn clear(&self, shelf: &Shelf) {
         for place in (0..shelf.places()).filter(|place| shelf.is_filled(*place)) {
             if let Some(shard) = self.shard(hash_of(shelf, place)) {

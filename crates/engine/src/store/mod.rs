@@ -1,6 +1,7 @@
 //! Floor 3, first half: where tables live and what is kept of them in memory. Flushes and merges
 //! create tables here, the table cache opens them, housekeeping removes them.
 
+pub(crate) mod attended_cache;
 pub(crate) mod block_cache;
 pub(crate) mod local;
 pub(crate) mod open_tables;

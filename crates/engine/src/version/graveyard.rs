@@ -27,6 +27,8 @@ pub(crate) struct Graves {
     pub(crate) scraps: Vec<Box<dyn Send>>,
     /// Writers will need memory soon.
     pub(crate) wants_memory: bool,
+    /// The block cache will need memory soon.
+    pub(crate) wants_cache_memory: bool,
     /// The next log should be made.
     pub(crate) wants_log: bool,
     /// Somebody should see which tables are to be in memory.
@@ -36,7 +38,8 @@ pub(crate) struct Graves {
 impl Graves {
     /// Scraps alone are not worth a thread's waking: a full log is flushed, and removed soon.
     pub(crate) fn is_empty(&self) -> bool {
-        let wants = self.wants_memory || self.wants_log || self.wants_residents;
+        let wants_memory = self.wants_memory || self.wants_cache_memory;
+        let wants = wants_memory || self.wants_log || self.wants_residents;
         self.names.is_empty() && self.logs.is_empty() && !wants
     }
 }
@@ -58,6 +61,11 @@ impl Graveyard {
 
     pub(crate) fn ask_for_memory(&self) {
         self.inner.lock().graves.wants_memory = true;
+        self.bell.notify_one();
+    }
+
+    pub(crate) fn ask_for_cache_memory(&self) {
+        self.inner.lock().graves.wants_cache_memory = true;
         self.bell.notify_one();
     }
 

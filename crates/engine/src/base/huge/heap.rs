@@ -4,13 +4,16 @@
 //! Maps are cut into grains, and a bit tells of each whether it is taken. A piece is a run of grains; what is given back is one run
 //! with what is free beside it, whatever sizes these had.
 //!
+//! Whoever reads a block would wait for a map's pages to be made, which takes a tenth of a millisecond, and sometimes twenty of them. So maps are
+//! made [elsewhere](HugeHeap::stock_up), one or two ahead; what is wanted before that gets no memory here.
+//!
 //! **Invariants.**
 //! - I1: a grain is marked as taken while it is part of a piece, and is part of one piece at most.
 //! - I2: a heap lives as long as its pieces, each of which holds it, and a map as long as grains of it are taken.
 //! - I3: a piece that is no heap's has the parts of a vector, and owns them.
 //!
-//! **Concurrency.** A lock, for as long as it takes to find a run, and now and then for a map to be made. A map goes when the lock
-//! is free again. Who wants memory does not wait for it: there is the allocator's.
+//! **Concurrency.** A lock, for as long as it takes to find a run. Maps are made and go without it. Who wants memory does not wait for
+//! it: there is the allocator's.
 
 #![expect(unsafe_code, reason = "raw memory, given and taken as such")]
 
@@ -22,6 +25,7 @@ use std::slice;
 use std::sync::Arc;
 
 use crate::base::huge::{self, HUGE_BYTES};
+use crate::base::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::base::sync::{Mutex, Rank};
 
 const GRAIN_BYTES: usize = 128;
@@ -30,13 +34,17 @@ const GRAINS: usize = HUGE_BYTES / GRAIN_BYTES;
 const WORD_BITS: usize = u64::BITS as usize;
 /// Larger pieces have pages enough of their own.
 const PIECE_BYTES_MAX: usize = 64 << 10;
-/// So many maps of which nothing is taken are kept, for pieces to come.
-const UNUSED_MAX: usize = 2;
+/// So many maps of which nothing is taken are made ahead and kept, for pieces to come.
+const UNUSED: usize = 2;
 
 /// Maps that pieces are cut from.
 pub(crate) struct HugeHeap {
     maps: Mutex<Maps>,
     maps_max: usize,
+    /// There should be more maps.
+    is_low: AtomicBool,
+    /// Somebody was told so, who has not come yet.
+    is_told: AtomicBool,
 }
 
 /// Bytes that do not change, in a heap or in memory of the allocator's: which of them makes no difference to who reads.
@@ -63,18 +71,52 @@ impl HugeHeap {
     /// Of so many bytes at most, in whole maps.
     pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
         let maps = Mutex::new(Rank::Memory, Maps::default());
-        Arc::new(HugeHeap { maps, maps_max: bytes_max / HUGE_BYTES })
+        let [is_low, is_told] = [false; 2].map(AtomicBool::new);
+        Arc::new(HugeHeap { maps, maps_max: bytes_max / HUGE_BYTES, is_low, is_told })
     }
 
-    /// A copy of `bytes`; `None` if there is no room, if they are many or none, or if others have the lock for longer than a moment.
+    /// A copy of `bytes`; `None` if there is no room in the maps that there are, if they are many or none, or if others have the lock for
+    /// longer than a moment.
     pub(crate) fn copy(self: &Arc<Self>, bytes: &[u8]) -> Option<Piece> {
         if bytes.is_empty() || bytes.len() > PIECE_BYTES_MAX {
             return None;
         }
-        let start = self.maps.lock_soon()?.take(grains_of(bytes.len()), self.maps_max)?;
+        let start = self.take(grains_of(bytes.len()))?;
         // SAFETY: so many grains were just taken here, and are nobody else's (I1).
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), start.as_ptr(), bytes.len()) };
         Some(Piece { start, len: bytes.len(), home: Home::Heap(Arc::clone(self)) })
+    }
+
+    fn take(&self, grains: usize) -> Option<NonNull<u8>> {
+        let mut maps = self.maps.lock_soon()?;
+        let recent = maps.recent;
+        let start = maps.take(grains);
+        if (start.is_none() || maps.recent != recent) && maps.are_few(self.maps_max) {
+            self.is_low.store(true, Relaxed);
+        }
+        start
+    }
+
+    /// True once where [`stock_up`](Self::stock_up) should be called, until it has been.
+    pub(crate) fn runs_low(&self) -> bool {
+        self.is_low.load(Relaxed) && !self.is_told.swap(true, Relaxed)
+    }
+
+    /// Makes maps, with their pages.
+    pub(crate) fn stock_up(&self) {
+        self.is_low.store(false, Relaxed);
+        while self.maps.lock().are_few(self.maps_max)
+            && let Some(map) = Map::new()
+        {
+            let surplus = self.maps.lock().add(map, self.maps_max);
+            drop(surplus); // Without the lock.
+        }
+        self.is_told.store(false, Relaxed);
+    }
+
+    #[cfg(all(test, not(loom), not(miri)))]
+    pub(crate) fn has_unused(&self) -> bool {
+        self.maps.lock().unused() > 0
     }
 
     /// What pieces have.
@@ -164,24 +206,33 @@ struct Maps {
 }
 
 impl Maps {
-    fn take(&mut self, grains: usize, maps_max: usize) -> Option<NonNull<u8>> {
+    fn take(&mut self, grains: usize) -> Option<NonNull<u8>> {
         let recent = self.by_start.get_mut(&self.recent);
         if let Some(start) = recent.and_then(|map| map.take(grains)) {
             return Some(start);
         }
         let taken = |(at, map): (&usize, &mut Map)| Some((*at, map.take(grains)?));
-        if let Some((at, start)) = self.by_start.iter_mut().find_map(taken) {
-            self.recent = at;
-            return Some(start);
-        }
-        if self.by_start.len() >= maps_max {
-            return None;
-        }
-        let mut map = Map::new()?;
-        let start = map.take(grains)?;
-        self.recent = map.start.addr().get();
-        self.by_start.insert(self.recent, map);
+        let (at, start) = self.by_start.iter_mut().find_map(taken)?;
+        self.recent = at;
         Some(start)
+    }
+
+    /// Whether there should be more.
+    fn are_few(&self, maps_max: usize) -> bool {
+        self.by_start.len() < maps_max && self.unused() < UNUSED
+    }
+
+    fn unused(&self) -> usize {
+        self.by_start.values().filter(|map| map.taken == 0).count()
+    }
+
+    /// Returns the map where others have been as fast.
+    fn add(&mut self, map: Map, maps_max: usize) -> Option<Map> {
+        if !self.are_few(maps_max) {
+            return Some(map);
+        }
+        self.by_start.insert(map.start.addr().get(), map);
+        None
     }
 
     /// Gives grains back that [`take`](Self::take) gave. Returns what is not needed any more.
@@ -191,8 +242,7 @@ impl Maps {
         self.recent = start.addr().get() - offset;
         let map = self.by_start.get_mut(&self.recent)?;
         map.give(offset / GRAIN_BYTES, grains);
-        let is_surplus = map.taken == 0
-            && self.by_start.values().filter(|map| map.taken == 0).count() > UNUSED_MAX;
+        let is_surplus = map.taken == 0 && self.unused() > UNUSED;
         if is_surplus { self.by_start.remove(&self.recent) } else { None }
     }
 }
@@ -214,10 +264,12 @@ struct Map {
 unsafe impl Send for Map {}
 
 impl Map {
-    /// `None` where the system has no memory to give.
+    /// With its pages; `None` where the system has no memory to give.
     fn new() -> Option<Self> {
         // Neither knows memory maps.
         let start = if cfg!(any(miri, loom)) { None } else { huge::map() }?;
+        // SAFETY: it was just mapped, and is nobody else's.
+        unsafe { huge::make_pages(start) };
         let marks = Box::new([0; GRAINS / WORD_BITS]);
         Some(Map { start, marks, taken: 0, next: 0, longest: GRAINS })
     }

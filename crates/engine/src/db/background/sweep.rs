@@ -29,6 +29,9 @@ impl Core {
         if graves.wants_log {
             self.make_spare_log();
         }
+        if graves.wants_cache_memory {
+            self.settings.block_cache.stock_up();
+        }
         for name in graves.names {
             let removed = match name {
                 FileName::Table(number) => {

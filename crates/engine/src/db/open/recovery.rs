@@ -42,8 +42,10 @@ use crate::db::write::wal::Wal;
 use crate::env::fs::FileLock;
 use crate::env::site::Site;
 use crate::format::filename::FileNumber;
+use crate::format::table::heat::Ring;
 use crate::memtable::{Inserter, MemTable, Pool};
 use crate::store::TableStore;
+use crate::store::attended_cache::AttendedCache;
 use crate::store::local::LocalStore;
 use crate::store::table_cache::TableCache;
 use crate::version::Version;
@@ -202,7 +204,9 @@ pub(crate) fn assemble(
     memtable: Arc<MemTable>,
 ) -> Core {
     let store = table_store(dir, &options);
-    let tables = table_cache(&options, &settings, Arc::clone(&store), &graveyard);
+    let keeps_house = lock.is_some() && options.background != Background::ByHand;
+    let graves = keeps_house.then_some(&graveyard);
+    let tables = table_cache(&options, &settings, Arc::clone(&store), graves);
     let state = State {
         memtable: Logged { table: memtable, wal: FileNumber(0), start: SeqNo(1) },
         immutables: VecDeque::new(),
@@ -273,20 +277,24 @@ fn table_store(dir: &Path, options: &Options) -> Arc<dyn TableStore> {
     }
 }
 
-/// The open tables. Where there is housekeeping, it is rung for to keep some of them in memory.
+/// The open tables. Where there is housekeeping, it is rung for to keep some of them in memory, and to make memory for their blocks.
 fn table_cache(
     options: &Options,
     settings: &Settings,
     store: Arc<dyn TableStore>,
-    graveyard: &Arc<Graveyard>,
+    housekeeping: Option<&Arc<Graveyard>>,
 ) -> TableCache {
-    let blocks = Arc::clone(&settings.block_cache);
+    let ring = |ask: fn(&Graveyard)| -> Option<Ring> {
+        let graveyard = Arc::clone(housekeeping?);
+        Some(Arc::new(move || ask(&graveyard)))
+    };
+    let cache = Arc::clone(&settings.block_cache);
+    let blocks = Arc::new(AttendedCache::new(cache, ring(Graveyard::ask_for_cache_memory)));
     let tables = TableCache::new(store, settings.read.clone(), blocks, settings.open_tables_max);
-    if options.resident_bytes == 0 || options.background == Background::ByHand {
-        return tables;
+    match ring(Graveyard::ask_for_residents) {
+        Some(ring) if options.resident_bytes > 0 => tables.with_ring(ring),
+        _ => tables,
     }
-    let graveyard = Arc::clone(graveyard);
-    tables.with_ring(Arc::new(move || graveyard.ask_for_residents()))
 }
 
 /// Keeps logs of which a part was dropped: what no promise covers may still be worth salvaging.

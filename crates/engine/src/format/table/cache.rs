@@ -293,6 +293,16 @@ pub trait Cache: Send + Sync {
         bytes
     }
 
+    /// Whether it is time to [stock up](Self::stock_up). Asked after each block that was [placed](Self::place); true once, until
+    /// that has been done. Default: never.
+    fn runs_low(&self) -> bool {
+        false
+    }
+
+    /// Makes memory for blocks to come, which may take milliseconds. Databases have it called by a thread that nobody waits for.
+    /// Who stands in front of a cache hands this on, and [`runs_low`](Self::runs_low), as [`place`](Self::place). Default: does nothing.
+    fn stock_up(&self) {}
+
     /// A table is closed: takes all its blocks from their places.
     fn clear(&self, shelf: &Shelf);
 

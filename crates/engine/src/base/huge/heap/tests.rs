@@ -13,12 +13,52 @@ fn maps(heap: &HugeHeap) -> usize {
     heap.maps.lock().by_start.len()
 }
 
+/// With maps made as they are needed.
+fn copy(heap: &Arc<HugeHeap>, bytes: &[u8]) -> Option<Piece> {
+    heap.copy(bytes).or_else(|| {
+        heap.stock_up();
+        heap.copy(bytes)
+    })
+}
+
+#[test]
+fn who_copies_makes_no_map_and_one_is_told_to() {
+    let heap = HugeHeap::new(4 * HUGE_BYTES);
+    assert!(!heap.runs_low());
+    assert!(heap.copy(&[1]).is_none() && heap.copy(&[1]).is_none());
+    assert_eq!((heap.runs_low(), heap.runs_low(), maps(&heap)), (true, false, 0));
+    heap.stock_up();
+    assert_eq!((heap.runs_low(), maps(&heap)), (false, UNUSED));
+    let first = heap.copy(&[1]).unwrap();
+    assert_eq!((heap.runs_low(), heap.runs_low(), maps(&heap)), (true, false, UNUSED));
+    heap.stock_up();
+    let second = heap.copy(&[2]).unwrap();
+    assert_eq!((heap.runs_low(), maps(&heap)), (false, 1 + UNUSED), "the same map");
+    assert_eq!((&first[..], &second[..]), (&[1][..], &[2][..]));
+}
+
+#[test]
+fn many_who_make_maps_make_no_more_than_there_may_be() {
+    let heap = HugeHeap::new(3 * HUGE_BYTES);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| heap.stock_up());
+        }
+    });
+    assert_eq!(maps(&heap), UNUSED);
+    while heap.copy(&[1; PIECE_BYTES_MAX]).map(std::mem::forget).is_some() {
+        heap.stock_up();
+    }
+    assert_eq!((maps(&heap), heap.runs_low()), (3, false));
+}
+
 #[test]
 fn what_is_empty_or_large_is_left_alone() {
     let heap = HugeHeap::new(HUGE_BYTES);
+    heap.stock_up();
     assert!(heap.copy(&[]).is_none() && heap.copy(&[0; PIECE_BYTES_MAX + 1]).is_none());
-    assert_eq!(maps(&heap), 0);
-    assert!(HugeHeap::new(HUGE_BYTES - 1).copy(&[0]).is_none(), "no room for a map");
+    assert_eq!(heap.taken_bytes(), 0);
+    assert!(copy(&HugeHeap::new(HUGE_BYTES - 1), &[0]).is_none(), "no room for a map");
     let pieces =
         [1, GRAIN_BYTES, GRAIN_BYTES + 1, PIECE_BYTES_MAX].map(|len| heap.copy(&vec![7; len]));
     let memory = pieces.map(|piece| piece.unwrap().memory());
@@ -29,12 +69,12 @@ fn what_is_empty_or_large_is_left_alone() {
 fn all_of_a_map_is_used_and_what_is_given_back_joins_its_neighbours() {
     let heap = HugeHeap::new(2 * HUGE_BYTES + 1);
     let each = 33 * GRAIN_BYTES;
-    let mut pieces: Vec<_> = std::iter::from_fn(|| heap.copy(&vec![1; each])).collect();
+    let mut pieces: Vec<_> = std::iter::from_fn(|| copy(&heap, &vec![1; each])).collect();
     assert_eq!((maps(&heap), pieces.len()), (2, 2 * (GRAINS / 33)));
     drop(pieces.swap_remove(100));
-    assert!(heap.copy(&vec![1; each + 1]).is_none());
+    assert!(copy(&heap, &vec![1; each + 1]).is_none());
     pieces.push(heap.copy(&vec![1; each]).unwrap());
-    assert!(heap.copy(&vec![1; each]).is_none());
+    assert!(copy(&heap, &vec![1; each]).is_none());
     // By address they lie side by side, but for the two maps.
     pieces.sort_by_key(|piece| piece.start);
     drop(pieces.drain(7..9));
@@ -47,15 +87,16 @@ fn all_of_a_map_is_used_and_what_is_given_back_joins_its_neighbours() {
 #[test]
 fn maps_of_which_nothing_is_taken_go_but_for_a_few() {
     let heap = HugeHeap::new(10 * HUGE_BYTES);
-    let mut pieces: Vec<_> = std::iter::from_fn(|| heap.copy(&vec![1; PIECE_BYTES_MAX])).collect();
+    let mut pieces: Vec<_> =
+        std::iter::from_fn(|| copy(&heap, &vec![1; PIECE_BYTES_MAX])).collect();
     assert_eq!(maps(&heap), 10);
     while let Some(piece) = pieces.pop() {
         drop(piece);
         let used = pieces.len().div_ceil(HUGE_BYTES / PIECE_BYTES_MAX);
-        assert!(maps(&heap) <= used + UNUSED_MAX);
+        assert!(maps(&heap) <= used + UNUSED);
     }
-    assert_eq!((maps(&heap), heap.taken_bytes()), (UNUSED_MAX, 0));
-    assert!(heap.copy(&[1]).is_some() && maps(&heap) == UNUSED_MAX);
+    assert_eq!((maps(&heap), heap.taken_bytes()), (UNUSED, 0));
+    assert!(heap.copy(&[1]).is_some() && maps(&heap) == UNUSED);
 }
 
 #[test]
@@ -68,7 +109,7 @@ fn threads_share_a_heap() {
                 let mut pieces = Vec::new();
                 for n in 0..20_000 {
                     let wanted = content(thread + n, 1 + (n * 37 + thread) % 9000);
-                    pieces.push((heap.copy(&wanted), wanted));
+                    pieces.push((copy(heap, &wanted), wanted));
                     if n > 100 {
                         let (piece, wanted) = pieces.swap_remove(n * 7919 % pieces.len());
                         assert!(piece.is_none_or(|piece| *piece == wanted));
@@ -96,7 +137,7 @@ proptest! {
         let mut pieces: Vec<(Piece, usize)> = Vec::new();
         for (number, (takes, len, which)) in steps.into_iter().enumerate() {
             if takes || pieces.is_empty() {
-                match heap.copy(&content(number, len)) {
+                match copy(&heap, &content(number, len)) {
                     Some(piece) => pieces.push((piece, number)),
                     None => {
                         let mut maps = heap.maps.lock();
