@@ -204,9 +204,7 @@ pub(crate) fn assemble(
     memtable: Arc<MemTable>,
 ) -> Core {
     let store = table_store(dir, &options);
-    let keeps_house = lock.is_some() && options.background != Background::ByHand;
-    let graves = keeps_house.then_some(&graveyard);
-    let tables = table_cache(&options, &settings, Arc::clone(&store), graves);
+    let tables = table_cache(&options, &settings, &store, (&graveyard, lock.is_some()));
     let state = State {
         memtable: Logged { table: memtable, wal: FileNumber(0), start: SeqNo(1) },
         immutables: VecDeque::new(),
@@ -281,13 +279,15 @@ fn table_store(dir: &Path, options: &Options) -> Arc<dyn TableStore> {
 fn table_cache(
     options: &Options,
     settings: &Settings,
-    store: Arc<dyn TableStore>,
-    housekeeping: Option<&Arc<Graveyard>>,
+    store: &Arc<dyn TableStore>,
+    (graveyard, is_written): (&Arc<Graveyard>, bool),
 ) -> TableCache {
+    let keeps_house = is_written && options.background != Background::ByHand;
     let ring = |ask: fn(&Graveyard)| -> Option<Ring> {
-        let graveyard = Arc::clone(housekeeping?);
-        Some(Arc::new(move || ask(&graveyard)))
+        let graveyard = Arc::clone(graveyard);
+        keeps_house.then(|| Arc::new(move || ask(&graveyard)) as Ring)
     };
+    let store = Arc::clone(store);
     let cache = Arc::clone(&settings.block_cache);
     let blocks = Arc::new(AttendedCache::new(cache, ring(Graveyard::ask_for_cache_memory)));
     let tables = TableCache::new(store, settings.read.clone(), blocks, settings.open_tables_max);
