@@ -25,7 +25,7 @@ use std::slice;
 use std::sync::Arc;
 
 use crate::base::huge::{self, HUGE_BYTES};
-use crate::base::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::base::sync::{Mutex, Rank};
 
 const GRAIN_BYTES: usize = 128;
@@ -36,6 +36,8 @@ const WORD_BITS: usize = u64::BITS as usize;
 const PIECE_BYTES_MAX: usize = 64 << 10;
 /// So many maps of which nothing is taken are made ahead and kept, for pieces to come.
 const UNUSED: usize = 2;
+/// One in so many that ask for memory before maps are made is told that they should be: half a map's worth of usual blocks.
+const TOLD_ONE_IN: u64 = 256;
 
 /// Maps that pieces are cut from.
 pub(crate) struct HugeHeap {
@@ -43,8 +45,8 @@ pub(crate) struct HugeHeap {
     maps_max: usize,
     /// There should be more maps.
     is_low: AtomicBool,
-    /// Somebody was told so, who has not come yet.
-    is_told: AtomicBool,
+    /// How often it was asked about that since, or since maps were made.
+    asked: AtomicU64,
 }
 
 /// Bytes that do not change, in a heap or in memory of the allocator's: which of them makes no difference to who reads.
@@ -71,8 +73,8 @@ impl HugeHeap {
     /// Of so many bytes at most, in whole maps.
     pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
         let maps = Mutex::new(Rank::Memory, Maps::default());
-        let [is_low, is_told] = [false; 2].map(AtomicBool::new);
-        Arc::new(HugeHeap { maps, maps_max: bytes_max / HUGE_BYTES, is_low, is_told })
+        let (is_low, asked) = (AtomicBool::new(false), AtomicU64::new(0));
+        Arc::new(HugeHeap { maps, maps_max: bytes_max / HUGE_BYTES, is_low, asked })
     }
 
     /// A copy of `bytes`; `None` if there is no room in the maps that there are, if they are many or none, or if others have the lock for
@@ -97,9 +99,10 @@ impl HugeHeap {
         start
     }
 
-    /// True once where [`stock_up`](Self::stock_up) should be called, until it has been.
+    /// True where [`stock_up`](Self::stock_up) should be called, and again only when many have asked and nobody has: who was told may have
+    /// ended with its database.
     pub(crate) fn runs_low(&self) -> bool {
-        self.is_low.load(Relaxed) && !self.is_told.swap(true, Relaxed)
+        self.is_low.load(Relaxed) && self.asked.fetch_add(1, Relaxed).is_multiple_of(TOLD_ONE_IN)
     }
 
     /// Makes maps, with their pages.
@@ -111,7 +114,7 @@ impl HugeHeap {
             let surplus = self.maps.lock().add(map, self.maps_max);
             drop(surplus); // Without the lock.
         }
-        self.is_told.store(false, Relaxed);
+        self.asked.store(0, Relaxed);
     }
 
     #[cfg(all(test, not(loom), not(miri)))]

@@ -293,8 +293,8 @@ pub trait Cache: Send + Sync {
         bytes
     }
 
-    /// Whether it is time to [stock up](Self::stock_up). Asked after each block that was [placed](Self::place); true once, until
-    /// that has been done. Default: never.
+    /// Whether it is time to [stock up](Self::stock_up). Asked after each block that was [placed](Self::place), and true for few of them
+    /// until that has been done. Default: never.
     fn runs_low(&self) -> bool {
         false
     }
