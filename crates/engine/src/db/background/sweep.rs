@@ -1,4 +1,4 @@
-//! Housekeeping: removes the files that the graveyard names, closes those that it has, and prepares what writers will need.
+//! Housekeeping: removes the files that the graveyard names, closes those that it has, and prepares what writers will need, and readers who fill a large cache.
 
 use crate::base::event::Event;
 use crate::base::sync::atomic::Ordering;
