@@ -93,6 +93,11 @@ impl MemTable {
         MemTableIter(self.list.cursor())
     }
 
+    /// Does some of the work that the inserter has [left to others](Inserter::leave); for how many entries.
+    pub(crate) fn help(&self) -> usize {
+        self.list.link_some()
+    }
+
     /// The bytes of all entries with their overhead: what the write buffer's size is held against.
     pub(crate) fn approximate_bytes(&self) -> usize {
         self.list.used_bytes()
@@ -139,6 +144,20 @@ impl Inserter {
         if !self.writer.insert(Entry { user: key, tag: pack_tag(seqno, kind), value }) {
             return false;
         }
+        self.count(seqno, kind);
+        true
+    }
+
+    /// Adds an entry that is newer than all others, and leaves it to those who [help](MemTable::help) to find its place in the
+    /// order. Readers see it at once, but may have to do that themselves.
+    #[inline(never)]
+    pub(crate) fn leave(&mut self, seqno: SeqNo, kind: ValueKind, key: &[u8], value: &[u8]) {
+        self.writer.insert_unlinked(Entry { user: key, tag: pack_tag(seqno, kind), value });
+        self.count(seqno, kind);
+    }
+
+    #[inline]
+    fn count(&self, seqno: SeqNo, kind: ValueKind) {
         let table = &*self.table;
         // Plain sums and stores: no one else writes these numbers. The entry count comes last.
         if kind == ValueKind::Deletion {
@@ -148,7 +167,6 @@ impl Inserter {
             table.first_seqno.store(seqno.0, Relaxed);
         }
         table.entries.store(table.entries() + 1, Relaxed);
-        true
     }
 }
 

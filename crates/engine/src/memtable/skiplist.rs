@@ -4,12 +4,12 @@
 //! **Invariants.**
 //! - I1: a node found at some level has a link for that level and for all below; the head has all.
 //! - I2: the nodes of a level are in strictly rising order, and are some of those a level below.
-//! - I3: for each level within its `reach`, the writer's `splice` holds the last node of that level that is not
+//! - I3: for each level within its `reach`, the position's `splice` holds the last node of that level that is not
 //!   after `splice[0]`, or the head.
-//! - I4: a pointer kept in a list, its writer or its cursors is of a node in the list's arena.
+//! - I4: a pointer kept in a list, its writer, its position or its cursors is of a node in the list's arena.
 //!
-//! **Concurrency.** Only the [`Writer`] changes anything, through `&mut self`; there is one per
-//! list. Readers follow links while it works (`node` tells how). Nodes are never unlinked, and live
+//! **Concurrency.** Only the [`Writer`] makes nodes, through `&mut self`; there is one per
+//! list. It links them, too, or lends the right to (`lent`). Readers follow links meanwhile (`node` tells how). Nodes are never unlinked, and live
 //! as long as the list. The list's height is a hint: a reader that sees an old one starts lower,
 //! one that sees a new one too early finds the head's upper links empty and steps down.
 
@@ -18,7 +18,9 @@
 pub(super) mod buckets;
 mod finder;
 mod indexing;
+mod lent;
 mod node;
+mod position;
 mod writer;
 
 #[cfg(test)]
@@ -36,6 +38,7 @@ use crate::memtable::pool::Pool;
 use crate::memtable::window::{self, Window};
 use buckets::Looked;
 use indexing::{Index, Indexing};
+use lent::{Apart, Lent};
 pub(super) use node::Entry;
 use node::{Header, Node, Target};
 pub(super) use writer::Writer;
@@ -61,7 +64,9 @@ struct Shared {
     window: AtomicPtr<Header>,
     /// Where gets look first.
     index: Index,
-    arena: Arena,
+    lent: Lent,
+    /// Its numbers change with every insertion.
+    arena: Apart<Arena>,
 }
 
 // SAFETY: the pointers lead into `arena`'s chunks, which stay in place when the list moves.
@@ -89,7 +94,8 @@ impl SkipList {
             height: AtomicUsize::new(1),
             window: AtomicPtr::new(ptr::null_mut()),
             index: Index::default(),
-            arena,
+            lent: Lent::default(),
+            arena: Apart(arena),
         });
         let indexing = Indexing::new(indexed_bytes, seed);
         let writer = Writer::new(Arc::clone(&list), bump, indexing, seed);
@@ -97,7 +103,7 @@ impl SkipList {
     }
 
     pub(super) fn used_bytes(&self) -> usize {
-        self.0.arena.used_bytes()
+        self.0.arena.0.used_bytes()
     }
 
     /// The tag and the value of the newest entry of `user` with a tag of at most `tag`.
@@ -109,8 +115,14 @@ impl SkipList {
             Looked::Newest(node) if node.tag() <= tag => return Some((node.tag(), node.value())),
             Looked::Newest(_) | Looked::Unknown => {}
         }
+        self.0.lent.settle(&self.0);
         let node = self.0.first_not_before(user, tag)?;
         self.0.same(node.user(), user).then(|| (node.tag(), node.value()))
+    }
+
+    /// Links some of the nodes that the writer has left to others; how many.
+    pub(super) fn link_some(&self) -> usize {
+        self.0.lent.link_some(&self.0)
     }
 
     pub(super) fn cursor(&self) -> Cursor {
@@ -286,14 +298,17 @@ impl Cursor {
 
     pub(super) fn seek(&mut self, key: &[u8]) {
         let (user, tag) = split(key);
+        self.list.lent.settle(&self.list);
         self.at = self.list.first_not_before(user, tag).map(Node::pointer);
     }
 
     pub(super) fn seek_to_first(&mut self) {
+        self.list.lent.settle(&self.list);
         self.at = self.list.first().map(Node::pointer);
     }
 
     pub(super) fn seek_to_last(&mut self) {
+        self.list.lent.settle(&self.list);
         self.at = self.list.last().map(Node::pointer);
     }
 

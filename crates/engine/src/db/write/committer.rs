@@ -87,11 +87,15 @@ impl Committer {
     }
 
     /// Inserts a write whose append (and sync) succeeded.
-    pub(crate) fn insert(&mut self, first: SeqNo, body: &[u8]) -> SeqNo {
+    pub(crate) fn insert(&mut self, first: SeqNo, body: &[u8], is_helped: bool) -> SeqNo {
         let mut seqno = first;
         for entry in BatchReader::over_body(body) {
             let (kind, key, value) = entry.expect("a batch is whole when it comes to the queue");
-            self.inserter.add(seqno, kind, key, value);
+            if is_helped {
+                self.inserter.leave(seqno, kind, key, value);
+            } else {
+                self.inserter.add(seqno, kind, key, value);
+            }
             seqno = seqno.plus(1);
         }
         seqno

@@ -13,6 +13,8 @@ pub(crate) mod waiter;
 pub(crate) mod wal;
 
 #[cfg(test)]
+mod helped_tests;
+#[cfg(test)]
 mod tests;
 
 use std::panic::resume_unwind;
@@ -41,7 +43,7 @@ impl Core {
         let queue = self.queue.as_ref().ok_or_else(read_only)?;
         let request = Request { body: batch.body(), count: batch.count(), sync: options.sync };
         if !options.sync {
-            self.turns.make_way(&*self.env.clock);
+            self.turns.make_way(&*self.env.clock, || self.view.load().memtable.help() > 0);
         }
         match queue.join(request) {
             Turn::Done(result) => {
@@ -124,10 +126,11 @@ impl Core {
             self.note_write_failure(&error);
             return Err(error);
         }
-        let mut next = committer.insert(first, own.body);
+        let is_helped = self.turns.are_helped();
+        let mut next = committer.insert(first, own.body, is_helped);
         let mut bytes = own.body.len();
         for waiter in group {
-            next = committer.insert(next, &waiter.body);
+            next = committer.insert(next, &waiter.body, is_helped);
             bytes += waiter.body.len();
         }
         debug_assert_eq!(next, committer.next_seqno);

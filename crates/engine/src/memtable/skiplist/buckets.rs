@@ -6,7 +6,7 @@
 //! **Invariants.**
 //! - B1: once the table is complete, the newest entry of every key is in its bucket's chain, in front of any other of
 //!   the key's entries there; or the chain is longer than anyone looks.
-//! - B2: what a chain is made of is in the list already.
+//! - B2: what a chain is made of is in the list already, or left to be linked (`lent`).
 //! - B3: a bucket has the marks of all keys in its chain.
 //!
 //! **Concurrency.** One thread adds, all may look. A bucket's head is stored with `Release` and loaded with `Acquire`;
@@ -21,6 +21,7 @@ use crate::base::prefetch::prefetch;
 use crate::base::sync::lockless::Ordering::{Acquire, Relaxed, Release};
 use crate::base::sync::lockless::{AtomicPtr, AtomicU8};
 use crate::memtable::pool::Pool;
+use crate::memtable::skiplist::Shared;
 use crate::memtable::skiplist::node::{Header, Node};
 
 /// An entry with its node takes about as much, if it is small.
@@ -28,7 +29,7 @@ const ENTRY_BYTES_USUAL: usize = 128;
 /// Takes 8 MiB.
 const BUCKETS_MAX: usize = 1 << 20;
 /// A longer chain is slower than a search. Only keys that were chosen to collide make such.
-const CHAIN_MAX: usize = if cfg!(loom) { 3 } else { 24 };
+pub(super) const CHAIN_MAX: usize = if cfg!(loom) { 3 } else { 24 };
 
 pub(super) struct Buckets {
     heads: Heads,
@@ -156,6 +157,14 @@ impl Bucket<'_> {
     #[inline]
     pub(super) fn first(self) -> Option<NonNull<Header>> {
         NonNull::new(self.first.load(Relaxed))
+    }
+
+    /// The first node, if it is of the key that this was looked up for.
+    #[inline]
+    pub(super) fn first_of<'a>(self, list: &'a Shared, user: &[u8]) -> Option<Node<'a>> {
+        // Most keys that are not there are not marked.
+        let first = if self.is_marked() { self.first() } else { None };
+        first.map(|first| list.node(first)).filter(|first| first.user() == user)
     }
 
     /// Puts `node` in front, with `behind` behind it: the first node there, or the one behind that.

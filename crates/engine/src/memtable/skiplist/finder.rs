@@ -67,7 +67,7 @@ impl Finder {
     }
 
     /// Behind all nodes that are before a target. Where hints do not tell, `is_before` does.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&mut self, hint: u64, is_before: impl Fn(NonNull<Header>) -> bool) -> Place {
         let begins_before = |block: &usize| {
             self.blocks[*block].nodes[0].is_some_and(&is_before) // Only that of an empty list has none.
@@ -224,7 +224,7 @@ impl Block {
 }
 
 /// How many entries come before a target; `is_before` is asked of those with its hint.
-#[inline]
+#[inline(always)]
 fn before(hints: &[u64], hint: u64, is_before: impl Fn(&usize) -> bool) -> usize {
     let surely = hints.partition_point(|other| *other < hint);
     let alike = match hints.get(surely) {

@@ -59,6 +59,11 @@ impl Index {
         Looked::Unknown
     }
 
+    #[inline]
+    fn is_wanted(&self) -> bool {
+        self.searches.load(Relaxed) >= SEARCHES_MIN
+    }
+
     fn memory(&self) -> usize {
         self.buckets.get().map_or(0, Buckets::memory)
     }
@@ -124,11 +129,30 @@ impl Indexing {
         }
     }
 
+    /// Whether there is nothing to do at an insertion. Counts it, as [`go_on`](Self::go_on) does.
+    #[inline]
+    pub(super) fn rests(&mut self, list: &Shared) -> bool {
+        match self {
+            Indexing::Never => true,
+            Indexing::NotYet { left, .. } if *left > 1 => {
+                *left -= 1;
+                true
+            }
+            Indexing::NotYet { .. } if list.index.is_wanted() => false,
+            Indexing::NotYet { left, .. } => {
+                list.index.searches.store(0, Relaxed);
+                *left = LOOK_EVERY;
+                true
+            }
+            Indexing::Begun { .. } => false,
+        }
+    }
+
     #[cold]
     fn begin_if_wanted(&mut self, list: &Shared) {
         let Indexing::NotYet { list_bytes, seed, left } = self else { return };
-        if list.index.searches.load(Relaxed) >= SEARCHES_MIN {
-            let pool = list.arena.pool().cloned();
+        if list.index.is_wanted() {
+            let pool = list.arena.0.pool().cloned();
             let buckets = Box::new(Buckets::new(*list_bytes, *seed, pool));
             *self = Indexing::Begun { buckets, rest: list.first().map(Node::pointer), since: 0 };
         } else {

@@ -17,7 +17,7 @@
 //! - N2: a link's hint is never older than its node: it is of that node, or of one linked in front
 //!   of it since.
 //!
-//! **Concurrency.** One thread links; all may follow. A link's hint is stored before its address,
+//! **Concurrency.** One thread at a time links; all may follow. A link's hint is stored before its address,
 //! which is stored with `Release` and loaded with `Acquire`, in front of the hint. Hence N2, and
 //! hence a node that is reached is seen whole.
 
@@ -180,7 +180,7 @@ impl<'a> Node<'a> {
         prefetch(self.0.as_ptr().cast::<Link>().wrapping_sub(1));
     }
 
-    /// Links this node behind `before` at `level`. Only one thread does this.
+    /// Links this node behind `before` at `level`. One thread at a time does this.
     ///
     /// # Safety
     /// Both have a link for `level`, and the same arena.
@@ -205,7 +205,7 @@ impl<'a> Node<'a> {
     ) {
         // SAFETY: the caller's promise.
         let (link, own) = unsafe { (before.link(level), self.link(level)) };
-        // `Relaxed`: no other thread writes links, nor can any reach this node at this level yet.
+        // `Relaxed`: no other thread writes links now, nor can any reach this node at this level yet.
         own.next.store(next.map_or(ptr::null_mut(), |next| next.0.as_ptr()), Relaxed);
         own.hint.store(hint_of_next, Relaxed);
         link.hint.store(hint, Relaxed);

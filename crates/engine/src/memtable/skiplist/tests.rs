@@ -318,6 +318,56 @@ mod exhaustive {
         }
     }
 
+    /// As [`explore`], with entries that are left to others: to the reader, or to a third.
+    fn explore_left(
+        users: &'static [&'static [u8]],
+        look: fn(&SkipList, &[&[u8]], usize),
+        is_helped: bool,
+    ) {
+        explore_schedules(move || {
+            let (list, mut writer) = SkipList::new(UserOrder::Bytewise, INDEXED, 1, None);
+            assert!(add(&mut writer, b"base1", 1) && add(&mut writer, b"base9", 1));
+            // Those whose number is a power of two are not left.
+            assert!(add(&mut writer, b"base0", 1) && add(&mut writer, b"base8", 1));
+            let published = Arc::new(AtomicU64::new(0));
+            let reader = {
+                let (list, published) = (list.clone(), Arc::clone(&published));
+                loom::thread::spawn(move || {
+                    let count = published.load(Acquire) as usize;
+                    look(&list, users, count);
+                })
+            };
+            let helper = is_helped.then(|| {
+                let list = list.clone();
+                loom::thread::spawn(move || list.link_some())
+            });
+            for (at, user) in users.iter().enumerate() {
+                writer.insert_unlinked(Entry {
+                    user,
+                    tag: 2 + at as u64,
+                    value: &(2 + at as u64).to_le_bytes(),
+                });
+                published.store(at as u64 + 1, Release);
+            }
+            if let Some(helper) = helper {
+                helper.join().unwrap();
+            }
+            reader.join().unwrap();
+            assert!(add(&mut writer, b"base4", 9));
+            scan(&list, users, users.len());
+        });
+    }
+
+    fn get_each_left(list: &SkipList, users: &[&[u8]], count: usize) {
+        for (at, user) in users.iter().enumerate() {
+            let own = 2 + at as u64;
+            match list.newest(user, own) {
+                Some((tag, value)) => assert_eq!((tag, value), (own, &own.to_le_bytes()[..])),
+                None => assert!(at >= count, "entry {at} of {count} is missed"),
+            }
+        }
+    }
+
     fn get_each(list: &SkipList, users: &[&[u8]], count: usize) {
         for (at, user) in users.iter().enumerate() {
             match list.newest(user, 1) {
@@ -363,5 +413,19 @@ mod exhaustive {
     fn loom_seeks_beside_insertions() {
         explore(&[b"base7", b"base3"], seek_between);
         explore(&[b"base3", b"base7"], seek_between);
+    }
+    #[test]
+    fn loom_gets_beside_what_is_left() {
+        explore_left(&[b"base7", b"base3"], get_each_left, false);
+    }
+
+    #[test]
+    fn loom_scans_beside_what_is_left_and_who_helps() {
+        explore_left(&[b"base7", b"base3"], scan, true);
+    }
+
+    #[test]
+    fn loom_a_full_ring() {
+        explore_left(&[b"base3", b"base7", b"base2"], scan, false);
     }
 }
