@@ -91,12 +91,15 @@ impl Turns {
         if now.saturating_sub(begun) > TOGETHER || self.is_one_away.swap(true, Relaxed) {
             return;
         }
-        let mut passed = Duration::ZERO;
+        // What was slept counts by itself: there are clocks with coarse hands.
+        let (mut passed, mut slept) = (Duration::ZERO, Duration::ZERO);
         while passed < self.length {
             if !help() {
-                clock.sleep(NAP.min(self.length - passed));
+                let nap = NAP.min(self.length - passed);
+                clock.sleep(nap);
+                slept += nap;
             }
-            passed = clock.now().saturating_sub(now);
+            passed = clock.now().saturating_sub(now).max(slept);
         }
         self.is_one_away.store(false, Relaxed);
         MET.with(|met| met.set(Met { times: -PATIENCE, since: now }));
@@ -219,6 +222,18 @@ mod tests {
         assert_eq!(helps.load(Relaxed), 100 + naps);
         assert!(naps >= 17, "of 50 \u{b5}s, with a look at the work before each");
         assert!(!turns.are_helped());
+    }
+
+    #[test]
+    fn a_turn_ends_by_a_clock_that_does_not_tell_naps() {
+        let naps = AtomicU32::new(0);
+        let frozen = |clock: &Scripted<'_>| {
+            naps.fetch_add(1, Relaxed);
+            *clock.now.lock().unwrap() -= NAP; // Which `sleep` adds.
+        };
+        let clock = Scripted { now: Mutex::new(TURN), meanwhile: &frozen };
+        meet(&Turns::new(0), &clock, (MEETS + 1, Duration::ZERO), &|| false);
+        assert_eq!(naps.load(Relaxed), TURN.div_duration_f64(NAP) as u32);
     }
 
     #[test]
