@@ -214,8 +214,14 @@ impl Maps {
         if let Some(start) = recent.and_then(|map| map.take(grains)) {
             return Some(start);
         }
-        let taken = |(at, map): (&usize, &mut Map)| Some((*at, map.take(grains)?));
-        let (at, start) = self.by_start.iter_mut().find_map(taken)?;
+        // Where something is taken first: else pieces that come and go would spread over ever more maps.
+        let start = self.take_of(|map| map.taken > 0, grains);
+        start.or_else(|| self.take_of(|map| map.taken == 0, grains))
+    }
+
+    fn take_of(&mut self, fits: impl Fn(&Map) -> bool, grains: usize) -> Option<NonNull<u8>> {
+        let mut fitting = self.by_start.iter_mut().filter(|(_, map)| fits(map));
+        let (at, start) = fitting.find_map(|(at, map)| Some((*at, map.take(grains)?)))?;
         self.recent = at;
         Some(start)
     }

@@ -104,6 +104,35 @@ fn maps_of_which_nothing_is_taken_go_but_for_a_few() {
     assert!(heap.copy(&[1]).is_some() && maps(&heap) == UNUSED);
 }
 
+/// As blocks of a cache that is full do: with each one that goes another comes, of much the same size.
+#[test]
+fn what_comes_and_goes_does_not_spread_over_more_maps() {
+    let heap = HugeHeap::new(64 * HUGE_BYTES);
+    let mut random = 1_u32;
+    let mut next = |below: u32| {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (random >> 8) % below
+    };
+    let mut pieces = Vec::new();
+    while heap.taken_bytes() < 8 * HUGE_BYTES {
+        pieces.extend(copy(&heap, &vec![1; 4000 + next(300) as usize]));
+    }
+    for _ in 0..400 {
+        for _ in 0..100 {
+            let at = next(pieces.len() as u32) as usize;
+            pieces.swap_remove(at);
+        }
+        for _ in 0..100 {
+            pieces.extend(heap.copy(&vec![1; 4000 + next(300) as usize]));
+            if heap.runs_low() {
+                heap.stock_up();
+            }
+        }
+    }
+    let needed = heap.taken_bytes().div_ceil(HUGE_BYTES);
+    assert!(maps(&heap) <= needed + UNUSED + 2, "{} for {needed}", maps(&heap));
+}
+
 #[test]
 fn threads_share_a_heap() {
     let heap = HugeHeap::new(8 * HUGE_BYTES);
