@@ -42,7 +42,7 @@ thread_local! {
 
 pub(crate) struct Turns {
     length: Duration,
-    /// One is. If all were, nobody would write.
+    /// One is away at the most: if all were, nobody would write.
     is_one_away: AtomicBool,
 }
 
