@@ -278,6 +278,7 @@ impl Db {
     /// other reads and writes go on. Works in the calling thread and on those
     /// [lanes](Options::compaction_lanes) that have nothing else to do. A range of up to 1 GiB is written once, and takes as
     /// much free space meanwhile; a larger one, or one that merges are in the way of, goes down level by level.
+    /// Where there is then more of it than its level should hold, its tables move, as they are, to a deeper one.
     ///
     /// # Errors
     ///

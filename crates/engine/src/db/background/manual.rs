@@ -76,7 +76,8 @@ impl Core {
         if !self.compact_at_once(range)? {
             self.compact_by_levels(range)?;
         }
-        self.drop_deletions(range)
+        self.drop_deletions(range)?;
+        self.settle(range)
     }
 
     /// Takes a small range all the way down by one job. False if it is not small, or if merges are in its way: lanes may always begin
@@ -135,7 +136,7 @@ impl Core {
         Ok(())
     }
 
-    fn current_version(&self) -> Arc<Version> {
+    pub(super) fn current_version(&self) -> Arc<Version> {
         Arc::clone(&self.view.load().version)
     }
 
@@ -158,7 +159,8 @@ impl Core {
         };
         if from == Slot::L0 {
             let plan = Plan::Merge { inputs: left, to };
-            return self.run_plan(|version, _| still_there(&plan, version));
+            self.run_plan(|version, _| still_there(&plan, version))?;
+            return Ok(());
         }
         while !left.is_empty() {
             let rest = left.split_off(left.len().min(STEP_TABLES));
@@ -189,21 +191,21 @@ impl Core {
         Ok(())
     }
 
-    /// Runs what `plan` says of the current version, when the running jobs admit it.
-    fn run_plan(&self, plan: impl Fn(&Version, &State) -> Option<Plan>) -> Result<()> {
+    /// Runs what `plan` says of the current version, when the running jobs admit it. False if there is nothing to run.
+    pub(super) fn run_plan(&self, plan: impl Fn(&Version, &State) -> Option<Plan>) -> Result<bool> {
         loop {
             let mut state = self.state.lock();
             if let Some(error) = state.refusal() {
                 return Err(error);
             }
             let version = Arc::clone(&state.version);
-            let Some(plan) = plan(&version, &state) else { return Ok(()) };
+            let Some(plan) = plan(&version, &state) else { return Ok(false) };
             if let Some(accepted) = self.accept(&mut state, &plan) {
                 drop(state);
-                return self.run_for_caller(accepted);
+                return self.run_for_caller(accepted).map(|()| true);
             }
             if state.in_flight.is_empty() {
-                return Ok(()); // Not a matter of waiting: its tables are gone.
+                return Ok(false); // Not a matter of waiting: its tables are gone.
             }
             self.wait_for_background(state)?;
         }

@@ -19,6 +19,7 @@ pub(crate) mod outlook;
 pub(crate) mod quiet;
 pub(crate) mod readers;
 pub(crate) mod seat;
+mod settle;
 pub(crate) mod sweep;
 
 use std::sync::{Arc, Weak};
