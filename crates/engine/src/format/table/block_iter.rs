@@ -26,6 +26,8 @@ const HEADER_BYTES_MIN: usize = 3;
 
 /// A scan asks for what lies so far ahead: some seven usual entries, for a step takes a seventh of a miss.
 const HINTED_BYTES: usize = 896;
+/// A usual entry.
+const FOUND_BYTES: usize = 128;
 
 pub(crate) struct BlockIter {
     order: InternalOrder,
@@ -171,13 +173,6 @@ impl BlockIter {
         true
     }
 
-    /// Asks for the first of what a scan steps to; from there on it asks as it goes.
-    #[inline]
-    fn hint_steps_from(&self, at: usize) {
-        let ahead = self.block.at_hand().as_ptr().wrapping_add(at);
-        prefetch_span(ahead, HINTED_BYTES);
-    }
-
     /// How long the current entry is, or the last one of the block before.
     #[inline]
     pub(super) fn entry_bytes(&self) -> usize {
@@ -253,12 +248,15 @@ impl BlockIter {
             return Ok(Some((at, entry.value)));
         }
         self.whole()?;
-        let found = match &self.block {
-            Held::Whole(cached) => cached.find(&self.order, target, &mut self.key)?,
-            held => match held.whole() {
-                Some(block) => block.find(&self.order, target, &mut self.key)?,
-                None => None,
-            },
+        let (order, key) = (&self.order, &mut self.key);
+        let Some(block) = self.block.whole() else { return Ok(None) };
+        let found = match self.block.start(order, target) {
+            Some(start) => {
+                // The entry and those behind it come at once, while the search waits for the first of them.
+                hint_steps(block, start.0);
+                block.find_from(start, order, target, key)?
+            }
+            None => block.find(order, target, key)?.inspect(|(at, _)| hint_steps(block, *at)),
         };
         Ok(found.map(|(at, entry)| (at, entry.value)))
     }
@@ -272,6 +270,15 @@ impl Held {
             Held::Whole(cached) => cached.block.slice(0..cached.block.entries_end()),
             Held::Partial(partial) => partial.unpacked(),
             Held::Nothing => &[],
+        }
+    }
+
+    /// Where a search may start; only cached blocks tell.
+    #[inline]
+    fn start<'a>(&self, order: &InternalOrder, target: &'a [u8]) -> Option<(usize, Matcher<'a>)> {
+        match self {
+            Held::Whole(cached) => cached.start(order, target),
+            Held::Partial(_) | Held::Nothing => None,
         }
     }
 
@@ -309,13 +316,10 @@ impl InternalIterator for BlockIter {
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.invalidate();
         if let Some((at, value)) = self.find(target)? {
-            // Of what lies between the headers of large entries, perhaps nothing is looked at.
-            let is_small = value.len() < usize::from(PLAIN_BYTES);
+            let is_large = value.len() >= usize::from(PLAIN_BYTES);
             self.stand_on(at, value);
-            match self.block.whole() {
-                Some(block) if !is_small => block.hint_entries(self.value.end, self.entry_bytes()),
-                _ if is_small => self.hint_steps_from(self.value.end),
-                _ => {}
+            if is_large && let Some(block) = self.block.whole() {
+                block.hint_entries(self.value.end, self.entry_bytes());
             }
         }
         Ok(())
@@ -366,6 +370,12 @@ impl InternalIterator for BlockIter {
     fn key_before(&self) -> Option<&[u8]> {
         self.interval.as_ref()?.last_key()
     }
+}
+
+/// Asks for what a search looks at that starts here, and for the first of what a scan steps to then; from there on it asks as it goes.
+#[inline]
+fn hint_steps(block: &Block, at: usize) {
+    prefetch_span(block.from(at).as_ptr(), FOUND_BYTES + HINTED_BYTES);
 }
 
 /// Asks for as much as a usual step goes on, as far ahead as its miss takes.

@@ -14,6 +14,7 @@ use crate::format::table::block::{Block, Entry};
 use crate::format::table::bytes::BlockBytes;
 use crate::format::table::directory::Directory;
 use crate::format::table::key_buf::KeyBuf;
+use crate::format::table::matcher::Matcher;
 
 /// Uses that are remembered.
 const USES_MAX: u8 = 4;
@@ -93,8 +94,7 @@ impl CachedBlock {
         self.directory.get_or_init(|| Directory::of(&self.block)).as_ref()
     }
 
-    /// As [`Block::find`], by the directory. One that is missing is made if the block was found in the cache, and so
-    /// may be found there again.
+    /// As [`Block::find`], by the directory.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -102,15 +102,27 @@ impl CachedBlock {
         target: &[u8],
         key: &mut KeyBuf,
     ) -> Result<Option<(usize, Entry)>> {
+        let Some(start) = self.start(order, target) else {
+            return self.block.find(order, target, key);
+        };
+        self.block.touch_entry(start.0);
+        self.block.find_from(start, order, target, key)
+    }
+
+    /// Where [`Block::find_from`] may start, if the block has a directory. One that is missing is made if the block was found in
+    /// the cache, and so may be found there again.
+    #[inline]
+    pub(super) fn start<'a>(
+        &self,
+        order: &InternalOrder,
+        target: &'a [u8],
+    ) -> Option<(usize, Matcher<'a>)> {
         let directory = match self.directory.get() {
             Some(made) => made.as_ref(),
             None if order.is_bytewise() && self.uses.load(Relaxed) > 0 => self.make_directory(),
             None => None,
         };
-        let Some(directory) = directory else { return self.block.find(order, target, key) };
-        let start = directory.start(&self.block, target);
-        self.block.touch_entry(start.0);
-        self.block.find_from(start, order, target, key)
+        Some(directory?.start(&self.block, target))
     }
 }
 
