@@ -69,6 +69,15 @@ impl<I: InternalIterator> MergingIter<I> {
         }
     }
 
+    /// Stands nowhere, as do the children, which `release` lets go of what they hold for where they stand.
+    pub(crate) fn release_by(&mut self, release: impl FnMut(&mut I)) {
+        self.heap.clear();
+        self.nearest_below = None;
+        self.is_coming_known = false;
+        self.pivot = Vec::new();
+        self.children.iter_mut().for_each(release);
+    }
+
     /// What is mostly enough to know of the current key, if there is one.
     #[inline]
     pub(crate) fn head(&self) -> Option<KeyHead> {
@@ -103,6 +112,7 @@ impl<I: InternalIterator> MergingIter<I> {
     }
 
     /// Moves all children, then orders those that are on an entry.
+    #[inline]
     fn start(
         &mut self,
         direction: Direction,
@@ -319,6 +329,7 @@ impl<I: InternalIterator> InternalIterator for MergingIter<I> {
         self.start(Direction::Backward, I::seek_to_last)
     }
 
+    #[inline(always)] // A scan's, which is called for each.
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.start(Direction::Forward, |iter| iter.seek(target))
     }

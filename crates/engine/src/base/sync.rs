@@ -83,6 +83,15 @@ pub(crate) fn look_for(yields: u32, is_done: impl Fn() -> bool) -> bool {
     is_done()
 }
 
+/// A number that no other thread has while this one lives.
+#[inline]
+pub(crate) fn this_thread() -> u64 {
+    std::thread_local! {
+        static HERE: u8 = const { 0 };
+    }
+    HERE.try_with(|here| std::ptr::from_ref(here).addr() as u64).unwrap_or_default()
+}
+
 /// Runs `case` under every schedule with up to three preemptions, and every value that its relaxed
 /// loads may see.
 #[cfg(all(test, loom))]

@@ -24,6 +24,7 @@ use crate::db::background::readers::Readers;
 use crate::db::background::seat::Seat;
 use crate::db::loan::Loan;
 use crate::db::options::{Background, Options};
+use crate::db::read::kept::KeptScans;
 use crate::db::read::log_bills::LogBills;
 use crate::db::read::snapshot::SnapshotList;
 use crate::db::settings::Settings;
@@ -55,6 +56,7 @@ pub(crate) struct Core {
 
     pub(crate) view: View<SuperVersion>,
     pub(crate) snapshots: SnapshotList,
+    pub(crate) kept_scans: KeptScans,
 
     /// `None` when open read-only.
     pub(crate) queue: Option<WriteQueue<Lead>>,
@@ -120,6 +122,7 @@ impl Core {
     /// Makes the state's memtables and version what new readers pin.
     pub(crate) fn publish(&self, state: &State) {
         self.view.publish(state.super_version());
+        self.kept_scans.clear();
         let level0 = state.version.slot(Slot::L0).len() as u64;
         self.level0_tables.store(level0, Ordering::Relaxed);
         let waiting = state.immutables.len();

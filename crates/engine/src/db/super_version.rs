@@ -29,12 +29,14 @@ impl SuperVersion {
 /// look without a lock.
 pub(crate) struct View<S> {
     current: Swap<S>,
+    /// How many views there have been. Raised once the next one is there, before writes to its memtable are visible.
+    number: AtomicU64,
     visible: AtomicU64,
 }
 
 impl<S> View<S> {
     pub(crate) fn new(first: Arc<S>) -> Self {
-        View { current: Swap::new(first), visible: AtomicU64::new(0) }
+        View { current: Swap::new(first), number: AtomicU64::new(0), visible: AtomicU64::new(0) }
     }
 
     /// The state of the moment, for a short look.
@@ -50,6 +52,14 @@ impl<S> View<S> {
     /// Makes `next` what new readers pin. Called under the state lock.
     pub(crate) fn publish(&self, next: Arc<S>) {
         self.current.store(next);
+        self.number.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Of the view of the moment, or, while another is published, of that before. Who has pinned a view of this number, and then learns
+    /// that it is the same, has all that was visible before.
+    #[inline]
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Ordering::SeqCst)
     }
 
     /// The last sequence number that reads see. Readers pin first: between the two loads a

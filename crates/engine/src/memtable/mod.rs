@@ -173,6 +173,13 @@ impl Inserter {
 /// A position in a memtable. Steps backwards cost a search each.
 pub(crate) struct MemTableIter(Cursor);
 
+impl MemTableIter {
+    /// Stands nowhere.
+    pub(crate) fn release(&mut self) {
+        self.0.leave();
+    }
+}
+
 impl InternalIterator for MemTableIter {
     fn valid(&self) -> bool {
         self.0.valid()

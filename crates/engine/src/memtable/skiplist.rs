@@ -272,6 +272,10 @@ impl Cursor {
         self.at.is_some()
     }
 
+    pub(super) fn leave(&mut self) {
+        self.at = None;
+    }
+
     /// Needs `valid()`, as do `value`, `next` and `prev`.
     pub(super) fn key(&self) -> &[u8] {
         self.node().key()

@@ -225,6 +225,18 @@ impl Source {
     }
 }
 
+impl Source {
+    /// Stands nowhere, and holds no more than it did when it was made.
+    pub(crate) fn release(&mut self) {
+        match self {
+            Source::MemTable(iter) => iter.release(),
+            Source::Table(iter) => iter.release(),
+            Source::Level(iter) => iter.current = None,
+            Source::Run(iter) => iter.leave(),
+        }
+    }
+}
+
 /// A table goes on over many entries at once.
 impl Source {
     /// As [`TableIter::run_forward`]. Memtables and runs of tables go entry by entry.
@@ -282,7 +294,7 @@ impl InternalIterator for Source {
     fn next_with_head(&mut self, head: &mut KeyHead, is_bytewise: bool) -> Result<bool> {
         each!(self, iter => iter.next_with_head(head, is_bytewise))
     }
-    #[inline]
+    #[inline(always)]
     fn show_head(&self, head: &mut KeyHead, is_bytewise: bool) -> bool {
         each!(self, iter => iter.show_head(head, is_bytewise))
     }

@@ -135,7 +135,8 @@ impl RunIter {
         RunIter { order, cache, options, run, position: 0, is_put_off, is_last, current: None }
     }
 
-    fn leave(&mut self) {
+    /// Stands nowhere.
+    pub(super) fn leave(&mut self) {
         self.current = None;
         self.is_put_off = false;
     }

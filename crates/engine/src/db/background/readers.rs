@@ -8,6 +8,7 @@
 //! **Concurrency.** Readers set a mark that is mostly set already: they look at it, and write it once for each look of the leader.
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use crate::base::sync::this_thread;
 
 /// Looks that are judged together, ..
 const LOOKS: u64 = 64;
@@ -64,15 +65,6 @@ impl Readers {
     pub(crate) fn are_beside_writer(&self) -> bool {
         self.are_beside.load(Relaxed)
     }
-}
-
-/// A number that no other thread has while this one lives.
-#[cold]
-fn this_thread() -> u64 {
-    thread_local! {
-        static HERE: u8 = const { 0 };
-    }
-    HERE.with(|here| std::ptr::from_ref(here).addr() as u64)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::base::sync::{Mutex, Rank, Signal};
 use crate::compaction::executor::LocalExecutor;
 use crate::compaction::hot_map::HotMap;
 use crate::compaction::in_flight::InFlight;
-use crate::compaction::policy::Compaction;
+use crate::compaction::policy::{Compaction, CompactionPolicy};
 use crate::db::background::away::Away;
 use crate::db::background::bell::Bell;
 use crate::db::background::quiet::Quiet;
@@ -27,6 +27,7 @@ use crate::db::loan::Loan;
 use crate::db::open::files::{Files, check_logs, check_tables};
 use crate::db::open::wal_replay::{ReplaySettings, WalReplay};
 use crate::db::options::{Background, Options};
+use crate::db::read::kept::KeptScans;
 use crate::db::read::log_bills::LogBills;
 use crate::db::read::snapshot::SnapshotList;
 use crate::db::settings::Settings;
@@ -205,22 +206,7 @@ pub(crate) fn assemble(
 ) -> Core {
     let store = table_store(dir, &options);
     let tables = table_cache(&options, &settings, &store, (&graveyard, lock.is_some()));
-    let state = State {
-        memtable: Logged { table: memtable, wal: FileNumber(0), start: SeqNo(1) },
-        immutables: VecDeque::new(),
-        wals: Vec::new(),
-        version: Arc::default(),
-        policy: options.compaction.policy(settings.leveled),
-        in_flight: InFlight::default(),
-        away: Away::default(),
-        next_job: 0,
-        flushing: false,
-        retrying: None,
-        ailing: false,
-        failed: None,
-        closing: false,
-        level_stats: Default::default(),
-    };
+    let state = empty_state(memtable, options.compaction.policy(settings.leveled));
     Core {
         dir: dir.to_owned(),
         env: options.env.clone(),
@@ -229,6 +215,7 @@ pub(crate) fn assemble(
         recovery: RecoveryReport::default(),
         view: View::new(state.super_version()),
         snapshots: SnapshotList::new(),
+        kept_scans: KeptScans::default(),
         queue: None,
         turns: Turns::new(settings.write_buffer_bytes),
         spare: Spare::default(),
@@ -264,6 +251,26 @@ pub(crate) fn assemble(
         _lock: lock,
         options,
         settings,
+    }
+}
+
+/// Of no files.
+fn empty_state(memtable: Arc<MemTable>, policy: Box<dyn CompactionPolicy>) -> State {
+    State {
+        memtable: Logged { table: memtable, wal: FileNumber(0), start: SeqNo(1) },
+        immutables: VecDeque::new(),
+        wals: Vec::new(),
+        version: Arc::default(),
+        policy,
+        in_flight: InFlight::default(),
+        away: Away::default(),
+        next_job: 0,
+        flushing: false,
+        retrying: None,
+        ailing: false,
+        failed: None,
+        closing: false,
+        level_stats: Default::default(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod get;
 pub(crate) mod iterator;
+pub(crate) mod kept;
 pub(crate) mod log_bills;
 pub(crate) mod sampling;
 pub(crate) mod snapshot;

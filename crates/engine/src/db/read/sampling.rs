@@ -62,7 +62,7 @@ impl Core {
     }
 
     /// A scan begins: it visits every table of level 0. When scans have done that for long enough, the tables are merged.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note_scan(&self, pinned: &SuperVersion) {
         self.bill_scan(pinned);
         let level0 = pinned.version.shared_slot(Slot::L0);

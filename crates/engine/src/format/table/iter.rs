@@ -89,6 +89,15 @@ impl TableIter {
         }
     }
 
+    /// As it was when it was made: with no block, and no memory of its own.
+    pub(crate) fn release(&mut self) {
+        self.begin(0);
+        self.entries = BlockIter::new(self.table.order().clone());
+        self.readahead = Readahead::new(self.options.ahead, self.options.verify.into());
+        self.index = 0;
+        self.coming = Stream::default();
+    }
+
     /// The data block of the current entry, by its place in the index.
     pub(crate) fn block_index(&self) -> usize {
         self.index

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
 use crate::base::sync::thread_local;
-use crate::db::read::iterator::{DbIterator, Stand};
+use crate::db::read::iterator::scan::{Scan, Stand};
 use crate::format::table::Answers;
 
 /// Steps one by one where scans are not expected to go on for longer, ..
@@ -104,7 +104,7 @@ impl Pace {
     }
 }
 
-impl DbIterator {
+impl Scan {
     /// Steps on by filling the stride; false if it cannot be: then the iterator stands where it did.
     #[inline]
     pub(super) fn run(&mut self, way: Stand) -> bool {

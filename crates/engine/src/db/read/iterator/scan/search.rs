@@ -4,18 +4,18 @@ use crate::base::error::Result;
 use crate::base::iter::InternalIterator;
 use crate::base::key::{InternalKey, KeyHead, SeqNo, ValueKind, seqno_of, user_key};
 use crate::base::merging::MergingIter;
-use crate::db::read::iterator::{DbIterator, Stand};
+use crate::db::read::iterator::scan::{Scan, Stand, held};
 use crate::version::level_iter::Source;
 
 /// So many entries are stepped over; the rest of a key's entries is left by a seek, which costs about as much.
 const PASSED_OVER_MAX: u32 = 32;
 
-impl DbIterator {
+impl Scan {
     /// From `merged`'s position on, finds the next key that is visible and not deleted. With `skip`,
     /// entries of `passed` are passed over.
     #[inline(never)]
     pub(super) fn find_forward(&mut self, mut skip: bool) -> Result<()> {
-        let order = &self.core.settings.order.user;
+        let order = &held(&self.core).settings.order.user;
         let mut passed_over = 0;
         while let Some(head) = self.merged.head() {
             let kind = head.kind().ok_or_else(|| self.merged.corrupted_key())?;
@@ -45,8 +45,8 @@ impl DbIterator {
     /// and remembers it (I3) unless it is the last one to look at (I2).
     #[inline(never)]
     pub(super) fn find_backward(&mut self) -> Result<()> {
-        let DbIterator { merged, saved, core, .. } = self;
-        let order = &core.settings.order.user;
+        let Scan { merged, saved, core, .. } = self;
+        let order = &held(core).settings.order.user;
         let mut found = None;
         while let Some(head) = merged.head() {
             let kind = head.kind().ok_or_else(|| merged.corrupted_key())?;
@@ -76,7 +76,7 @@ impl DbIterator {
     /// `merged` stands before the entries of `saved.key`, or nowhere: puts it onto the first entry
     /// after what lies before them.
     pub(super) fn turn_forward(&mut self) -> Result<()> {
-        let order = &self.core.settings.order;
+        let order = &held(&self.core).settings.order;
         let current = InternalKey::seek_to(&self.saved.key, self.seqno);
         let head = KeyHead::of(current.as_bytes(), order.is_bytewise());
         self.passed.set(&order.user, head, || current.user());
@@ -85,7 +85,7 @@ impl DbIterator {
 
     /// `merged` stands on the current entry: moves it before all entries of its user key.
     pub(super) fn turn_backward(&mut self) -> Result<()> {
-        let order = &self.core.settings.order.user;
+        let order = &held(&self.core).settings.order.user;
         self.saved.set_key(user_key(self.merged.key()));
         while self.merged.valid()
             && order.compare(user_key(self.merged.key()), &self.saved.key).is_ge()
