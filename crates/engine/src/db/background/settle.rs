@@ -4,18 +4,21 @@ use crate::base::error::Result;
 use crate::base::slot::{Level, Slot};
 use crate::compaction::Plan;
 use crate::db::core::Core;
+use crate::format::filename::FileNumber;
 use crate::version::table_meta::TableMeta;
 use crate::version::{KeyRange, Version};
 
 impl Core {
     /// Moves what the range has, as it is, down to a level that may hold so much. It would go there anyway, but table by table, and
-    /// only until the upper level is no larger than it should be: from then on scans would look into both.
+    /// only until the upper level is no larger than it should be: from then on scans would look into both. Tables that arrive meanwhile
+    /// are left alone.
     pub(super) fn settle(&self, range: KeyRange<'_>) -> Result<()> {
+        let later = self.next_file_number();
         let Some(level) = self.resting_level(&self.current_version(), range) else {
             return Ok(());
         };
         let to = Slot::tree(level);
-        while self.run_plan(|version, _| self.next_move(version, range, to))? {}
+        while self.run_plan(|version, _| self.next_move(version, range, (later, to)))? {}
         Ok(())
     }
 
@@ -31,15 +34,20 @@ impl Core {
         deeper().find(is_enough).or(Some(Level::LAST))
     }
 
-    /// The first tables of the range above `to` with nothing below them: as many as follow each other and have nothing below their
-    /// gaps, either.
-    fn next_move(&self, version: &Version, range: KeyRange<'_>, to: Slot) -> Option<Plan> {
+    /// The first tables of the range above `to`, older than `later`, with nothing below them: as many as follow each other and have
+    /// nothing below their gaps, either.
+    fn next_move(
+        &self,
+        version: &Version,
+        range: KeyRange<'_>,
+        (later, to): (FileNumber, Slot),
+    ) -> Option<Plan> {
         let order = &self.settings.order.user;
         let mut above = version.slots().filter(|(slot, _)| slot.is_sorted() && *slot < to);
         above.find_map(|(slot, tables)| {
             let is_free = |first: &TableMeta, last: &TableMeta| {
                 let hull = KeyRange::closed(first.smallest.user(), last.largest.user());
-                version.next_meeting(order, slot, hull).is_none()
+                last.number < later && version.next_meeting(order, slot, hull).is_none()
             };
             let tables = &tables[range.window(order, tables)];
             let start = tables.iter().position(|table| is_free(table, table))?;
