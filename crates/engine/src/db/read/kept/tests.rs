@@ -1,14 +1,18 @@
 //! What is kept is used again, shows all that is there by then, and keeps nothing from going.
 #![allow(clippy::disallowed_methods, reason = "tests start threads as they please")]
 
+use std::cmp::Ordering;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use super::*;
 use crate::Env;
+use crate::base::comparator::Comparator;
 use crate::base::error::Result;
 use crate::db::handle::Db;
-use crate::db::options::Options;
+use crate::db::options::{Background, Options};
+use crate::db::read::iterator::DbIterator;
 
 fn open() -> Db {
     let options = Options {
@@ -98,6 +102,76 @@ fn it_keeps_no_database_open() {
     let core = Arc::downgrade(db.core());
     drop(db);
     assert!(core.upgrade().is_none());
+}
+
+/// The order of bytes, told so many times more.
+#[derive(Clone)]
+struct Patience(Arc<AtomicU64>);
+
+impl Comparator for Patience {
+    fn name(&self) -> &str {
+        "patience"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let left = self.0.load(SeqCst);
+        assert!(left > 0, "it has lost its patience");
+        self.0.store(left - 1, SeqCst);
+        a.cmp(b)
+    }
+}
+
+/// Here and there, in either direction.
+fn wander(iter: &mut DbIterator) -> Result<()> {
+    iter.seek("035")?;
+    (0..8).try_for_each(|_| iter.next())?;
+    (0..12).try_for_each(|_| iter.prev())?;
+    iter.next()?;
+    iter.seek_to_last()?;
+    (0..3).try_for_each(|_| iter.prev())?;
+    iter.seek_to_first()?;
+    iter.next()
+}
+
+/// As the C library catches it: its iterator lives on, and ends in peace.
+#[test]
+fn what_a_panic_has_left_is_put_in_order() {
+    const KEYS: u32 = 100;
+    let patience = Patience(Arc::new(AtomicU64::new(u64::MAX)));
+    let db = Db::open(
+        "db",
+        Options {
+            create_if_missing: true,
+            env: Env::memory(),
+            background: Background::ByHand,
+            comparator: Some(Arc::new(patience.clone())),
+            ..Options::default()
+        },
+    )
+    .unwrap();
+    // Each third key in a table, in another, and in memory.
+    for third in 0..3 {
+        for nth in (0..KEYS).filter(|nth| nth % 3 == third) {
+            db.put(format!("{nth:03}"), "value").unwrap();
+        }
+        if third < 2 {
+            db.flush().unwrap();
+        }
+    }
+    let all: Vec<_> = (0..KEYS).map(|nth| format!("{nth:03}").into_bytes()).collect();
+    let mut panics = 0;
+    loop {
+        let mut iter = db.iter().unwrap();
+        patience.0.store(panics, SeqCst);
+        let wandered = catch_unwind(AssertUnwindSafe(|| wander(&mut iter)));
+        patience.0.store(u64::MAX, SeqCst);
+        drop(iter);
+        assert!(kept(&db).is_some());
+        assert_eq!(keys(&db, &ReadOptions::default()).unwrap(), all, "after {panics} comparisons");
+        let Err(_) = wandered else { break };
+        panics += 1;
+    }
+    assert!(panics > 50, "{panics}");
 }
 
 /// A writer whose memtables follow each other, and scans of two threads: each finds all that was there before it began.
