@@ -135,6 +135,23 @@ fn only_a_table_that_is_searched_while_it_fills_is_indexed() {
     }
 }
 
+/// So that no insertion has a page of it to itself.
+#[test]
+fn large_entries_have_a_small_index() {
+    let index_bytes = |value: &[u8]| {
+        let (table, mut inserter) = MemTable::new(UserOrder::Bytewise, INDEXED, 1);
+        for seqno in 1..100_u64 {
+            put(&mut inserter, seqno, &seqno.to_be_bytes(), value);
+            assert!(table.get(&1_u64.to_be_bytes(), SEQNO_MAX).is_some());
+        }
+        table.memory() - table.approximate_bytes()
+    };
+    let small = index_bytes(b"value");
+    assert_eq!(index_bytes(&[0; 450]), small / 4);
+    // Small ones may follow.
+    assert_eq!(index_bytes(&[0; 100_000]), small / 8);
+}
+
 /// Empty: what was in it is gone with its table.
 #[test]
 fn a_hash_table_goes_to_the_next_table() {

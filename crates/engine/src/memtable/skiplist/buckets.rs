@@ -13,6 +13,7 @@
 //! whatever lies behind it was there before. Marks order nothing: an entry that a reader must find was added before the
 //! reader learnt of its sequence number.
 
+use std::ops::RangeInclusive;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -24,8 +25,8 @@ use crate::memtable::pool::Pool;
 use crate::memtable::skiplist::Shared;
 use crate::memtable::skiplist::node::{Header, Node};
 
-/// An entry with its node takes about as much, if it is small.
-const ENTRY_BYTES_USUAL: usize = 128;
+/// What an entry with its node is taken for, at the least and at the most: small ones may follow large ones.
+const ENTRY_BYTES: RangeInclusive<usize> = 128..=1024;
 /// Takes 8 MiB.
 const BUCKETS_MAX: usize = 1 << 20;
 /// A longer chain is slower than a search. Only keys that were chosen to collide make such.
@@ -64,13 +65,19 @@ pub(super) enum Looked<'a> {
 }
 
 impl Buckets {
-    /// For a list that will grow to so many bytes. The lists of a pool hand on what was used before: each page of a new table costs
-    /// an insertion a fault.
-    pub(super) fn new(list_bytes: usize, seed: u64, pool: Option<Arc<Pool>>) -> Self {
-        let usual = (list_bytes / ENTRY_BYTES_USUAL).max(1).next_power_of_two();
+    /// For a list that will grow to so many bytes, of entries that take so many each. The lists of a pool hand on what was used before:
+    /// each page of a new table costs an insertion a fault.
+    pub(super) fn new(
+        list_bytes: usize,
+        entry_bytes: usize,
+        seed: u64,
+        pool: Option<Arc<Pool>>,
+    ) -> Self {
+        let entry_bytes = entry_bytes.clamp(*ENTRY_BYTES.start(), *ENTRY_BYTES.end());
+        let usual = (list_bytes / entry_bytes).max(1).next_power_of_two();
         let buckets = if cfg!(loom) { 2 } else { usual.min(BUCKETS_MAX) };
         let kept = pool.as_ref().and_then(|pool| pool.take_heads());
-        let kept = kept.filter(|heads| heads.firsts.len() == buckets);
+        let kept = kept.filter(|heads| heads.firsts.len() >= buckets);
         Buckets { heads: kept.unwrap_or_else(|| Heads::new(buckets)), seed, pool }
     }
 
@@ -153,10 +160,12 @@ impl Bucket<'_> {
         self.marks.load(Relaxed) & self.mark != 0
     }
 
-    /// The first node, for the thread that adds.
+    /// The first node, for the thread that adds. An empty bucket is known by its marks (B3): to look at memory that is new, and to store
+    /// into it then, is two faults for one, and at the second all processors have to be told.
     #[inline]
     pub(super) fn first(self) -> Option<NonNull<Header>> {
-        NonNull::new(self.first.load(Relaxed))
+        let is_empty = self.marks.load(Relaxed) == 0;
+        if is_empty { None } else { NonNull::new(self.first.load(Relaxed)) }
     }
 
     /// The first node, if it is of the key that this was looked up for.

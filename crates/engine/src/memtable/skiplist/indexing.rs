@@ -109,7 +109,8 @@ impl Indexing {
         Indexing::NotYet { list_bytes, seed, left: LOOK_EVERY }
     }
 
-    /// After an insertion; `newest` is its node if that is the newest of its key, and `next` follows in the list.
+    /// After an insertion; `newest` is its node if that is the newest of its key, and `next` follows in the list, which has so many
+    /// entries.
     ///
     /// # Safety
     /// `list` is always the same, and what `Index::look` is asked of.
@@ -117,13 +118,14 @@ impl Indexing {
     pub(super) unsafe fn go_on(
         &mut self,
         list: &Shared,
+        entries: u64,
         newest: Option<Node<'_>>,
         next: Option<Node<'_>>,
     ) {
         match self {
             Indexing::Never => {}
             Indexing::NotYet { left, .. } if *left > 1 => *left -= 1,
-            Indexing::NotYet { .. } => self.begin_if_wanted(list),
+            Indexing::NotYet { .. } => self.begin_if_wanted(list, entries),
             // SAFETY: the caller's promise.
             Indexing::Begun { .. } => unsafe { self.catch_up(list, newest, next) },
         }
@@ -149,11 +151,12 @@ impl Indexing {
     }
 
     #[cold]
-    fn begin_if_wanted(&mut self, list: &Shared) {
+    fn begin_if_wanted(&mut self, list: &Shared, entries: u64) {
         let Indexing::NotYet { list_bytes, seed, left } = self else { return };
         if list.index.is_wanted() {
             let pool = list.arena.0.pool().cloned();
-            let buckets = Box::new(Buckets::new(*list_bytes, *seed, pool));
+            let entry_bytes = list.arena.0.used_bytes() / entries.max(1) as usize;
+            let buckets = Box::new(Buckets::new(*list_bytes, entry_bytes, *seed, pool));
             *self = Indexing::Begun { buckets, rest: list.first().map(Node::pointer), since: 0 };
         } else {
             list.index.searches.store(0, Relaxed);

@@ -92,7 +92,7 @@ impl Writer {
         match bucket {
             Some(bucket) => indexing::add_newest(bucket, newest, next),
             // SAFETY: the list keeps its nodes and its index, which have no others, together.
-            None => unsafe { self.indexing.go_on(list, newest, next) },
+            None => unsafe { self.indexing.go_on(list, self.entries + 1, newest, next) },
         }
         self.count();
         true
